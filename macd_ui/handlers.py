@@ -49,7 +49,7 @@ from macd_studio.macd_ui.session_view import (
 from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity, status
 
-RUN_LINK, STOPPED, UNASKED = "run:", "stopped:", "unasked:"
+RUN_LINK, STOPPED, UNASKED, FORGOTTEN = "run:", "stopped:", "unasked:", "forgotten:"
 """What stands before the name of a run, and before the question of one that a reload stopped, where
 the name of an example could stand too. Behind both stands a blank and how often the page asked."""
 
@@ -152,16 +152,18 @@ class FormEvents:
         """The page was opened by a link: to an example, `?example=NAME`, or to a run, `#run=HASH`.
 
         name: of the example, "run:HASH", "stopped:QUESTION" of a run that a reload stopped, or
-        "unasked:QUESTION" of a form that a restarted server does not know; the latter three end in
-        a blank and a count.
+        "unasked:QUESTION" and "forgotten:QUESTION" of a form that a restarted server does not know,
+        the latter with a clip of its own; all but the first end in a blank and a count.
         """
         session = self.store.sessions.open(key)
         asked = (name or "").rpartition(" ")[0]
         if asked.startswith(STOPPED):
             return self._come_back(session, asked.removeprefix(STOPPED))
         if asked.startswith(UNASKED):
+            return {"question": asked.removeprefix(UNASKED)} | self.view.note(session)
+        if asked.startswith(FORGOTTEN):
             error = TraceError(*sentences.FORM_FORGOTTEN)
-            question = {"question": asked.removeprefix(UNASKED)}
+            question = {"question": asked.removeprefix(FORGOTTEN)}
             return self.view.show_error(session, error, "form") | question
         if asked.startswith(RUN_LINK):
             name = self.runs_of_examples.get(asked.removeprefix(RUN_LINK))

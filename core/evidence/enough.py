@@ -260,10 +260,10 @@ class PieceReader:
             matching = [i for i, those in of_name.items() if those <= wanted]
             if not matching or wanted != set[int]().union(*(of_name[i] for i in matching)):
                 of = "" if frames is None else f" of frames {frames[0] + 1} to {frames[1] + 1}"
+                runs = ", or cut the frames into other runs" if of_name else ""
                 raise OptionError(
                     f"there is no piece {name}{of}",
-                    f"Choose among {', '.join(map(self._full_name, self.pieces))}, or cut the"
-                    " frames into other runs (--spans)",
+                    f"Choose among {', '.join(map(self._full_name, self.pieces))}{runs}",
                 )
             chosen |= set(matching)
         return sorted(chosen)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Answers = Literal["macd", "baseline"]
 DEFAULT_KINDS = ("gradient", "attention", "occlusion")
+NO_MAP = ("nothing was measured of this token yet", "Choose a kind of map")
+"""Knock-outs and the lens stand beside a map: cause and remedy where there is none."""
 MAX_PATCHES = 16
 SMALLEST_SIDE = 0.01
 """Of a box, in shares of the frame."""
@@ -95,10 +97,7 @@ class EvidenceOptions(Checked):
                 )
         before = ((e.target.answer, e.target.index + 1) for e in trace.evidence)
         if not self.maps and (answer, self.token) not in before:
-            raise OptionError(
-                "the trace holds no map of this token yet, so nothing can be added to one",
-                "Measure a kind of map first, or with it",
-            )
+            raise OptionError(*NO_MAP)
 
     @property
     def chosen_kinds(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -26,7 +27,12 @@ from macd_studio.core.evidence.kinds import (
     shares,
 )
 from macd_studio.core.evidence.layers import Blocked, answered, knock_out, read_layers_out
-from macd_studio.core.evidence.options import DEFAULT_KINDS, EvidenceOptions, read_layers
+from macd_studio.core.evidence.options import (
+    DEFAULT_KINDS,
+    NO_MAP,
+    EvidenceOptions,
+    read_layers,
+)
 from macd_studio.core.measurements import (
     MAX_CURVES,
     MAX_EVIDENCE,
@@ -54,14 +60,18 @@ def evidence_events(
 ) -> Generator[Event, None, None]:
     """What is being measured, event by event; the last one holds the bench's new trace.
 
+    join: what was measured of the token before stays beside it, as always where no map is measured.
     stopped: asked between small pieces of work. Raises Cancelled; OptionError for a token,
     candidate, object or layer that is not there, and where the trace holds too much already.
     """
     trace = bench.trace
     options.check_of(trace)
     case = open_case(bench, options, stopped)
-    previous = next((e for e in trace.evidence if e.target == case.target), None) if join else None
+    joined = join or not options.maps
+    previous = next((e for e in trace.evidence if e.target == case.target and joined), None)
     others = tuple(e for e in trace.evidence if e.target != case.target)
+    if not options.chosen_kinds and previous is None:
+        raise OptionError(*NO_MAP)
     if len(others) >= MAX_EVIDENCE:
         raise OptionError(
             f"the trace holds the evidence of {MAX_EVIDENCE} tokens already",
@@ -224,9 +234,14 @@ def _candidate(
     such = f"Choose one, such as {', '.join(shown(t) for t in texts[:5])}"
     if len(tokens) != 1:
         raise OptionError(f"{shown(rival)} is {len(tokens)} tokens and no candidate", such)
-    if lm.token_text(tokens[0]).strip() != rival.strip():
+    if _plain(lm.token_text(tokens[0])) != _plain(rival):
         raise OptionError(f"{shown(rival)} is no word of this model and no candidate", such)
     return tokens[0]
+
+
+def _plain(text: str) -> str:
+    """A word without what tokenizers may take away: blanks, case and the form of its signs."""
+    return unicodedata.normalize("NFKC", text).strip().casefold()
 
 
 def measure_steps(case: EvidenceCase) -> Generator[str, None, Evidence]:

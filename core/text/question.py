@@ -58,7 +58,9 @@ def asks_yes_no(question: str) -> bool:
     return bool(_AUXILIARY.match(last)) and " or " not in last
 
 
-_NEGATION = re.compile(r"\b(no|not|never|without)\b", re.IGNORECASE)
+_NEGATION = re.compile(r"\b(no|not)\b")
+_NO_NEGATION = re.compile(r"\byes\b.{0,20}\bno\b|\bor not\b|[“\"].*?[”\"]")
+"""The words of an answer, of an alternative or of a name."""
 
 
 def negation_note(question: str) -> str:
@@ -71,10 +73,8 @@ def negation_note(question: str) -> str:
     >>> negation_note("Is there a dog, yes or no?"), negation_note("Isn't there a dog?")
     ('', '')
     """
-    found = _NEGATION.search(question)
-    if found is None or _YES_OR_NO.search(question.lower()):
-        return ""
-    return f"{NEGATED}“{found[0].lower()}”: it answers as if the word were not there"
+    found = _NEGATION.search(_NO_NEGATION.sub(" ", question.lower()))
+    return f"{NEGATED}“{found[0]}”: it answers as if the word were not there" if found else ""
 
 
 def require_yes_no(question: str, method: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import PurePath
 from typing import Literal
 
@@ -216,10 +215,16 @@ def likes_of(trace: Trace, layer: Sequence[Subset]) -> list[Subset]:
     at = first_divergence(baseline, macd) if baseline and macd else None
     if not baseline or not macd or at is None or at >= len(macd.tokens):
         return []
-    token, pairs = macd.tokens[at].text, zip(baseline.text, macd.text, strict=False)
-    shared = "".join(own for own, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    token, before = macd.tokens[at].text, _squeezed("".join(t.text for t in macd.tokens[:at]))
     flipped = [s for s in layer if s.flips and s.token == token]
-    return [s for s in flipped if (s.answer or "").startswith(shared)]
+    if "\ufffd" in before:  # a part of a character, which no answer holds
+        return flipped
+    return [s for s in flipped if _squeezed(s.answer or "").startswith(before)]
+
+
+def _squeezed(text: str) -> str:
+    """Without blanks, which the pieces of some tokenizers do not bring."""
+    return "".join(text.split())
 
 
 def layer_of(trace: Trace, frames: bool | None = None) -> tuple[tuple[Subset, ...], Subset | None]:

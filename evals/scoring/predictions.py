@@ -121,7 +121,7 @@ def _pairs(path: Path, items: Mapping[str, Item], asked: dict[str, str]) -> Iter
 def _record(reader: Reader, asked: dict[str, str]) -> Pair:
     named = _any_case(reader)
     name, question = named.text(*IDS), named.record.get("question")
-    if isinstance(question, str):
+    if isinstance(question, str) and any(map(str.isalpha, question)):  # a number is another id
         asked[name] = question
     return name, answer_of(reader)
 

@@ -86,7 +86,7 @@ export class Form {
     const began = status.running && !this.running, other = run !== this.run;
     const done = this.running && !status.running && status.stage === "done" && !status.error;
     this.running = status.running;
-    this.run = run;
+    if (!status.running) this.run = run;
     // what goes on is seen behind it, unless it is for the form
     if (began && this.narrow.matches && status.where !== "form") this.show(false);
     if (done) this.show(false);

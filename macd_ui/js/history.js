@@ -172,13 +172,13 @@ export class RunHistory {
   async find(run) {
     await this.ready;
     /** @type {Run | undefined} */
-    let kept = [...this.runs.values()].find((r) => r.trace.run === run);
+    let kept = newest([...this.runs.values()], run);
     await this.quietly(async () => {
       /** @type {Run[]} */
       const all = kept ? [] : await this.records.all();
-      kept = kept || all.find((r) => r.user === userName() && r.trace.run === run);
+      kept = kept || newest(all.filter((r) => r.user === userName()), run);
     });
-    return kept && (kept.content || kept.address) ? kept : undefined;
+    return kept;
   }
 
   /** @param {Run} run */
@@ -188,6 +188,9 @@ export class RunHistory {
     this.quietly(() => this.records.put(run));
   }
 }
+
+/** What was shown last of a run and can be opened. @param {Run[]} runs @param {string} run @returns {Run | undefined} */
+const newest = (runs, run) => runs.filter((r) => r.trace.run === run && (r.content || r.address)).sort((a, b) => b.shownAt - a.shownAt)[0];
 
 /** @param {string} key */
 const plain = (key) => key.endsWith(CHANGED) ? key.slice(0, -CHANGED.length) : key;

@@ -23,7 +23,7 @@ export class Interruption {
     this.otherClip = false; // the form's, than that of the run on show
     addEventListener("pagehide", () => {
       if (this.running) stored(() => sessionStorage.setItem(KEY, question()));
-      else if (this.unasked()) stored(() => sessionStorage.setItem(UNASKED, JSON.stringify([gradioConfig().app_id, question()])));
+      else if (this.unasked()) stored(() => sessionStorage.setItem(UNASKED, JSON.stringify([gradioConfig().app_id ?? "", question(), this.otherClip])));
     });
     addEventListener("pageshow", ({ persisted }) => { if (persisted) for (const key of [KEY, UNASKED]) stored(() => sessionStorage.removeItem(key)); });
     document.addEventListener("macd-other-clip", (event) => {
@@ -34,8 +34,8 @@ export class Interruption {
 
   /** Whether the form asks something that the run on show does not answer. */
   unasked() {
-    const asked = question(), { trace } = this.viewer.state;
-    return Boolean(asked) && (this.otherClip || asked !== trace?.question);
+    const asked = question().trim(), { trace } = this.viewer.state;
+    return Boolean(asked) && (this.otherClip || asked !== trace?.question.trim());
   }
 
   /** A run that never reached the server is told like one that a reload ended: the page is loaded anew when it is back. */
@@ -53,10 +53,10 @@ export class Interruption {
 
   /** @param {RunLink} link */
   async tell(link) {
-    const asked = taken(KEY), [app, unasked] = JSON.parse(taken(UNASKED) ?? "[]");
+    const asked = taken(KEY), [app, unasked, otherClip] = JSON.parse(taken(UNASKED) ?? "[]");
     if (this.running) return;
     if (asked !== null) await link.ask(`stopped:${asked}`);
-    else if (unasked && app !== gradioConfig().app_id) await link.ask(`unasked:${unasked}`);
+    else if (unasked && app && app !== gradioConfig().app_id) await link.ask(`${otherClip ? "forgotten" : "unasked"}:${unasked}`);
   }
 }
 

@@ -191,7 +191,7 @@ export class RatingPage {
     }
     if (state?.outside || this.finished || this.at >= 0) history.pushState({ at: this.at }, "");
     // the address of the page entered once more has no state either
-    if (state?.outside || this.at <= 0) say("hint", "Here your part of the study begins. What you gave is kept: to leave, close the tab.");
+    if (state?.outside || this.finished || this.at <= 0) say("hint", "Here your part of the study begins. What you gave is kept: to leave, close the tab.");
   }
 
   showItems() {

@@ -269,7 +269,7 @@ def test_the_summary_says_of_what_its_figures_are():
 
 
 REFUSED = {
-    "evidence --no-maps --knock-out 4": "the trace holds no map of this token yet",
+    "evidence --no-maps --knock-out 4": "nothing was measured of this token yet",
     "evidence --token 99": "the macd answer has no token 99. Choose from 1 to 2",
     "evidence --knock-out 77": "there is no object 77",
     "enough --token 99": "the baseline answer has no token 99",

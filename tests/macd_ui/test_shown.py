@@ -191,7 +191,10 @@ def test_the_difference_ignores_names_and_blanks():
 
 
 def test_after_a_restart_the_form_holds_the_question_alone(handlers):
-    out = handlers.form.visit("unasked:Is there a red cup? 1", "new")
+    kept = handlers.form.visit("unasked:Is there a red cup? 1", "early")
+    assert kept["question"] == "Is there a red cup?"
+    assert not kept.get("viewer", {}).get("status", {}).get("error")
+    out = handlers.form.visit("forgotten:Is there a red cup? 1", "new")
     assert out["question"] == "Is there a red cup?"
     assert out["viewer"]["status"]["where"] == "form"
     assert "only the question is left" in out["viewer"]["status"]["error"]

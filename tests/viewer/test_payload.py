@@ -270,5 +270,12 @@ def test_that_a_negation_is_not_heeded_stands_beside_the_question():
     assert payload(replace(small_trace(), warnings=("x", note)))["trace"]["badge"] == badge
     both = replace(small_trace(), warnings=(f"{UNKNOWN_WORDS}colour", note))
     assert payload(both)["trace"]["badge"].endswith(f" · {badge}")
-    for plain in ("Is there a dog?", "Is there a dog? Answer yes or no.", "Isn't there a knot?"):
+    asked = "Is there {}dog? Answer with yes or with no."
+    for plain in (
+        asked.format("a "),
+        "Isn't there a knot?",
+        "Is it moving or not?",
+        "A “no” sign?",
+    ):
         assert negation_note(plain) == ""
+    assert negation_note(asked.format("no ")) == note
