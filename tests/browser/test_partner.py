@@ -55,7 +55,7 @@ def exported(bare, tmp_path):
 
 def beside(page):
     page.set_viewport_size({"width": 1280, "height": 800})  # where both views have room
-    page.locator(".mv-root").get_by_label("Contrast").first.select_option("pair")
+    page.locator(".mv-root label", has_text="Contrast").locator("select").select_option("pair")
     page.get_by_role("button", name="Both", exact=True).click()
     page.wait_for_function("!document.querySelector('.mv-stage canvas.mv-twin').hidden")
 

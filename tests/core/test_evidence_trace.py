@@ -214,6 +214,18 @@ def test_the_same_token_is_replaced_and_a_change_by_hand_drops_it(measured, toyw
     assert last.trace.evidence == ()
 
 
+def test_what_is_measured_without_maps_stands_beside_those_of_the_token(toyworld):
+    trace = macd.load(EXAMPLE)
+    asked = trace.tracks[0].id
+    mapped = macd.evidence(trace, backbone=toyworld, kinds="gradient", lens=False)
+    both = macd.evidence(mapped, backbone=toyworld, maps=False, knock_out=asked, lens=False)
+    (found,) = unpack(pack(both)).evidence
+    assert [m.kind for m in found.maps] == ["gradient", "gradient"]
+    assert [k.track for k in found.knock_outs] == [asked]
+    with pytest.raises(MacdError, match="nothing was measured of this token yet"):
+        macd.evidence(mapped, backbone=toyworld, maps=False, against=MISSED)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

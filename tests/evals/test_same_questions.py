@@ -101,4 +101,4 @@ def test_records_are_compared_with_a_run_likewise(answers, audited, tmp_path, mo
     assert (part["n"], part["clips"]) == (20, 5)
     part, told = audited(answers("a.csv", ["Is it a cat?"] * 20), tmp_path / "run")
     assert part is None
-    assert "ask different questions" in told
+    assert "different questions under the same ids" in told

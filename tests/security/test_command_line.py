@@ -114,7 +114,7 @@ REFUSED = [
     (["trace", "VIDEO", "a\u202eb"], "U+202E"),
     (["compare", *ASK, "--methods", "macd,magic"], "there is no method 'magic'"),
     (["show", "LONG"], "File name too long"),
-    (["show", "FIFO"], "there is no trace"),
+    (["show", "FIFO"], "is no file"),
     (["show", "TRACE"], "is not a trace"),
     (["edit", "TRACE", "--drop", "1"], "is not a trace"),
     (["edit", "EXAMPLE", "--drop", "99"], "there is no object 99"),
