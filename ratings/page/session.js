@@ -189,9 +189,12 @@ export class RatingPage {
       this.open(at, false);
       return;
     }
+    if (!state && !this.finished && this.at > 0) { // the address of the page was entered once more
+      history.replaceState({ at: this.at }, "");
+      return;
+    }
     if (state?.outside || this.finished || this.at >= 0) history.pushState({ at: this.at }, "");
-    // the address of the page entered once more has no state either
-    if (state?.outside || this.finished || this.at <= 0) say("hint", "Here your part of the study begins. What you gave is kept: to leave, close the tab.");
+    say("hint", "Here your part of the study begins. What you gave is kept: to leave, close the tab.");
   }
 
   showItems() {
