@@ -50,8 +50,9 @@ from macd_studio.macd_ui.store import Store
 from macd_studio.viewer import identity, status
 
 RUN_LINK, STOPPED, UNASKED, FORGOTTEN = "run:", "stopped:", "unasked:", "forgotten:"
-"""What stands before the name of a run, and before the question of one that a reload stopped, where
-the name of an example could stand too. Behind both stands a blank and how often the page asked."""
+"""What stands before the name of a run, and before the question of one that a reload stopped or of
+a form that a restarted server does not know, where the name of an example could stand too. Behind
+each stands a blank and how often the page asked."""
 
 
 @dataclass(frozen=True)

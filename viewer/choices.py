@@ -9,8 +9,8 @@ from macd_studio.core.methods import masked_answer
 from macd_studio.core.types import Trace
 from macd_studio.core.whatif.verdict import (
     as_text,
+    giving_macd_token,
     layer_of,
-    likes_of,
     map_sentence,
     marks_of,
     views_of_map,
@@ -39,7 +39,7 @@ def _half(trace: Trace, found: ChoiceMap, frames: bool) -> dict[str, Any]:
         "places": places,
         "ranks": [rank(subset, layer) for subset in layer],
         "macd": marked,
-        "same": [places[layer.index(one)] for one in likes_of(trace, layer)],
+        "same": [places[layer.index(one)] for one in giving_macd_token(trace, layer)],
         "marks": {
             name: places[layer.index(point)]
             for name, ids in marks_of(trace).items()

@@ -219,7 +219,7 @@ COUNTED_WITH: dict[tuple[str, str], tuple[tuple[str, str], tuple[str, ...]]] = {
     ("mask", "fill_seed"): (("mask", "fill"), ("noise",)),
     ("ascent", "difference_step"): (("ascent", "gradient"), ("difference",)),
 }
-"""Option → the option without whose values it counts nothing."""
+"""Option → another option, and the values of that one with which it has an effect."""
 
 
 def _tell_unused(args: argparse.Namespace) -> None:

@@ -127,8 +127,8 @@ def verdict_of(trace: Trace) -> Verdict:
             "undecided", (), ("both answers",), "MACD's answer or the baseline's is missing."
         )
     if first_divergence(baseline, macd) is None and baseline.text == macd.text:
-        same = "MACD does not change the answer."
-        return Verdict("no change", (f"Both answers: {macd.text}",), (), same)
+        unchanged = "MACD does not change the answer."
+        return Verdict("no change", (f"Both answers: {macd.text}",), (), unchanged)
     found, report, constant = trace.choice_map, trace.controls, constant_of_answer(trace, macd)
     missing = [
         name for name, part in (("the choice map", found), ("the controls", report)) if part is None
@@ -136,12 +136,13 @@ def verdict_of(trace: Trace) -> Verdict:
     figures: list[str] = []
     tried: list[tuple[int, int, str]] = []  # how many do it, of how many, in words
     layer, chosen = layer_of(trace) if found else ((), None)
+    same = giving_macd_token(trace, layer)
     place = rank(chosen, layer) if chosen is not None else 0
     alike, draws = report.random() if report is not None else (0, 0)
     if report is not None:
         tried += [(alike, draws, random_masks_do(alike, draws))] if draws else []
     if layer:
-        own, flips = len(likes_of(trace, layer)), sum(one.flips for one in layer)
+        own, flips = len(same), sum(one.flips for one in layer)
         tried.append((own, len(layer), choices_do(own, len(layer))))
         subsets = f"{count(len(layer), 'subset')} of the objects"
         figures.append(f"{own} of {subsets} give MACD's token, {flips} change the answer")
@@ -160,8 +161,7 @@ def verdict_of(trace: Trace) -> Verdict:
     name: Name = "undecided"
     tried.sort(key=lambda one: one[0] <= FEW * one[1])  # what is against it first
     rare = all(do <= FEW * of for do, of, _ in tried)
-    does = chosen is not None and chosen in likes_of(trace, layer)
-    best = does and (place - 1) / len(layer) <= BEST
+    best = chosen in same and (place - 1) / len(layer) <= BEST
     reason = "; ".join(w + ", more than a third" * (n > FEW * of) for n, of, w in tried)
     if constant is not None and delta is not None and abs(delta) < SMALL_CONSTANT:
         name, reason = "a constant does it", constant_does(delta, constant.of)
@@ -205,7 +205,7 @@ def constant_does(delta: float, of: str) -> str:
     return f"a constant of {signed(delta)} on the logit of “{of}” does the same, without any mask"
 
 
-def likes_of(trace: Trace, layer: Sequence[Subset]) -> list[Subset]:
+def giving_macd_token(trace: Trace, layer: Sequence[Subset]) -> list[Subset]:
     """The subsets that do what MACD does: they leave the baseline where it does, to its token.
 
     So the random masks of a `ControlReport` are counted. A subset that gives a third answer changes

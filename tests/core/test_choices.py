@@ -29,7 +29,7 @@ from macd_studio.core.whatif.verdict import (
     RULES,
     as_text,
     asked_objects,
-    likes_of,
+    giving_macd_token,
     map_as_text,
     marks_of,
     masked_alone,
@@ -391,9 +391,9 @@ def test_a_subset_does_what_macd_does_where_it_leaves_at_the_same_token():
         for n, said in enumerate(told)
     ]
     layer.append(Subset((9,), True, False, -1.0, " bird", None))
-    found = likes_of(replace(trace, answers=both), layer)
+    found = giving_macd_token(replace(trace, answers=both), layer)
     assert [one in found for one in layer] == [*told.values(), False]
-    assert not likes_of(replace(trace, answers=both | {"macd": both["baseline"]}), layer)
+    assert not giving_macd_token(replace(trace, answers=both | {"macd": both["baseline"]}), layer)
 
 
 def test_the_table_names_the_nearest_and_counts_the_other_half():
