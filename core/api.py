@@ -22,6 +22,7 @@ from macd_studio.core.media.sampling import check_partner
 from macd_studio.core.media.video import read_clip
 from macd_studio.core.methods import find_methods
 from macd_studio.core.objects.detect import check_detector
+from macd_studio.core.objects.own_detector import check_own
 from macd_studio.core.objects.placing import FoundTracks
 from macd_studio.core.objects.reading import check_there, read_tracks
 from macd_studio.core.options import RunOptions, read_options
@@ -324,11 +325,7 @@ def run_video(
     check_run(question, backbone, detector, device, methods)
     if tracks is not None:
         check_there(tracks)
-    if not isinstance(video, str | os.PathLike | Clip):
-        raise OptionError(
-            f"a {type(video).__name__} is not a clip",
-            "Give the file of a video or picture, or a Clip of core.media.video.read_clip",
-        )
+    check_clip(video)
     loading = Progress()
     with ThreadPoolExecutor(1) as beside:
         # the video is decoded in a process of its own while this one imports torch, once a first
@@ -392,6 +389,15 @@ def _partner(counterpart: str | Path | Clip, options: RunOptions) -> Clip:
     return read_clip(counterpart, replace(options.video, dense_fps=0.0))
 
 
+def check_clip(video: Any) -> None:
+    """Raises OptionError for what is neither a file's name nor a Clip; reads nothing."""
+    if not isinstance(video, str | os.PathLike | Clip):
+        raise OptionError(
+            f"a {type(video).__name__} is not a clip",
+            "Give the file of a video or picture, or a Clip of core.media.video.read_clip",
+        )
+
+
 def check_run(
     question: str,
     backbone: str | Path | Reader,
@@ -404,7 +410,9 @@ def check_run(
     check_device(device)
     if isinstance(backbone, str | Path):
         check_backbone(str(backbone))
-    if isinstance(detector, str | Path) and detector != AUTO:
+    if not isinstance(detector, str | Path):
+        check_own(detector)
+    elif detector != AUTO:
         check_detector(str(detector))
     clean_question(question)
 

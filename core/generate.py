@@ -8,6 +8,7 @@ method of this project answers inside the user's script.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from macd_studio.core.embedded import AUTO
 from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.options import MAX_TOKENS, DecodeOptions, RunOptions, read_options
 from macd_studio.core.types import Clip, Trace
+from macd_studio.core.validation import shown
 
 if TYPE_CHECKING:
     from macd_studio.core.backbones import LocalLM
@@ -28,11 +30,20 @@ def wrap(model: Any, processor: Any, name: str = "") -> LocalLM:
     """A loaded transformers model as a backbone; its parameters are frozen.
 
     name: for traces, the model's own by default. A family without code of its own is checked, which
-    takes seconds. Raises UnsupportedBackbone for a model that fails.
+    takes seconds. Raises UnsupportedBackbone for a model that fails, OptionError for what is none.
     """
     from macd_studio.core.backbones.base import BackboneInfo
     from macd_studio.core.backbones.load import adapt
 
+    for given, part, needed in (
+        (model, "model", ("config", "generate", "parameters")),
+        (processor, "processor", ("tokenizer", "apply_chat_template")),
+    ):
+        if missing := [attribute for attribute in needed if not hasattr(given, attribute)]:
+            raise OptionError(
+                f"the {part} is a {type(given).__name__}, which has no {missing[0]}",
+                f"Give the {part} as transformers' from_pretrained loads it",
+            )
     info = BackboneInfo(
         name=name or str(getattr(model, "name_or_path", "")) or type(model).__name__,
         family=model.config.model_type,
@@ -65,7 +76,7 @@ def decoder(
     answer counts within max_new_tokens, where both are cut; the trace keeps the answer whole.
 
     Args:
-        model, processor: see `wrap`; or what `wrap` gave, and None.
+        model, processor: see `wrap`; or what `wrap` gave, in place of either.
         video, question, detector, options, parts: see `trace`.
         method: a name of core.methods.METHODS, or a VIEW+RULE pair such as "vcd+code".
         lazy: objects are looked for and second views read only where a token needs them; the same
@@ -73,14 +84,30 @@ def decoder(
         on_trace: called with the finished trace.
 
     Raises:
-        MacdError: when it is called, for what `compare` raises, and before anything is computed
-            for a batch, for another question, and for settings of `generate`, processors, criteria
-            and a streamer, which are not followed.
+        MacdError: at once, for what `compare` refuses before it reads the clip. When it is called,
+            for the rest of what `compare` raises, and before anything is computed for a batch, for
+            a prompt that says anything beside the question, and for settings of `generate`,
+            processors, criteria and a streamer, which are not followed.
     """
+    from macd_studio.core.api import check_clip, check_run
     from macd_studio.core.backbones.local import LocalLM
 
-    lm = model if isinstance(model, LocalLM) else wrap(model, processor)
+    made = next((given for given in (model, processor) if isinstance(given, LocalLM)), None)
+    if (
+        made is not None
+        and not isinstance(model, LocalLM)
+        and getattr(made, "model", 0) is not model
+    ):
+        raise OptionError("processor wraps another model", "Give the model that it wraps")
     chosen = read_options(options, parts)
+    if chosen.masks_only:
+        raise OptionError("masks alone are no answer", "Leave masks_only out, or call macd.trace")
+    if not isinstance(method, str) or method == "all":
+        raise OptionError(f"method is {shown(method)}", "Name one, such as macd or vcd")
+    methods = () if method in ("baseline", "macd") else (method,)
+    check_run(question, AUTO, detector, "auto", methods)
+    check_clip(video)
+    lm = wrap(model, processor) if made is None else made
     chosen = replace(chosen, lazy=lazy or chosen.lazy)
 
     # the names are those by which `generate` calls it
@@ -114,7 +141,7 @@ def decoder(
                 replace(chosen, decode=decode),
                 backbone=lm,
                 detector=detector,
-                methods=() if method in ("baseline", "macd") else (method,),
+                methods=methods,
                 answers=[n for n in ("baseline", "macd") if n == method or not chosen.lazy],
             )
         if on_trace is not None:
@@ -168,10 +195,14 @@ NOT_FOLLOWED = {
     "past_key_values": "the prompt is read anew from the clip",
     "inputs_embeds": "the prompt is read anew from the clip",
     "position_ids": "the prompt is read anew from the clip",
+    "stop_strings": "an answer ends at the model's end tokens",
     "encoder_outputs": "the prompt is read anew from the clip",
     "mm_encoder_outputs": "the prompt is read anew from the clip",
 }
 """Argument of `generate` that is refused where it is given, and why."""
+
+
+WORD = re.compile(r"[^\W\d_]+")
 
 
 def _arguments(frame: FrameType | None) -> dict[str, Any]:
@@ -195,27 +226,54 @@ def _refuse_arguments(given: Mapping[str, Any]) -> None:
 
 
 def _check_prompt(lm: LocalLM, input_ids: Any, question: str, beams: int) -> None:
-    """Raises OptionError for a batch, and for a prompt that does not hold the question.
+    """Raises OptionError for a batch, and for a prompt that is not the question's own.
 
-    beams: rows that `generate` makes of one prompt.
+    The tokens of a video and the times of its frames may be others: the clip is read anew. beams:
+    rows that `generate` makes of one prompt.
     """
+    from macd_studio.core.backbones.contract import SIDE, drawn_clip
+
     rows: Sequence[Sequence[int]] = input_ids.tolist()
     if len(rows) != beams or any(row != rows[0] for row in rows):
         raise OptionError("several prompts were given", "Call generate for each of them")
-    # as the tokenizer writes them; some words are joined to the space before them
-    prompt, asked = ("".join(lm.text(z).split()) for z in (rows[0], lm.tokens(question.strip())))
-    if asked not in prompt:
+    own = lm.encode(drawn_clip((SIDE, SIDE)), question).input_ids[0].tolist()
+    before, asked, after = _around(lm.text(rows[0]), lm.text(lm.tokens(question.strip())))
+    if not asked:
         raise OptionError(
             "the prompt does not ask the question that the decoder was built with",
             "Build another decoder, or put the question into the prompt as it is",
         )
+    own_before, _, own_after = _around(lm.text(own), asked)
+    if set(WORD.findall(before)) != set(WORD.findall(own_before)) or after != own_after:
+        raise OptionError(
+            "the prompt says more or less than the question in the model's chat template",
+            "Put all words into the question, also those about how to answer, and no others into"
+            " the prompt: no system message, no earlier turns, no beginning of an answer",
+        )
+
+
+def _around(prompt: str, question: str) -> tuple[str, str, str]:
+    """What stands before and after the last mention of a question, and the question; or "", "", "".
+
+    Without spaces after it, as some words are joined to the space before them, and without the
+    marks of a thought, which a chat template may leave open, empty or out.
+    """
+    apart = r"\s*".join(re.escape(z) for z in "".join(question.split()))
+    found = list(re.finditer(apart, prompt))
+    if not found or not question:
+        return "", "", ""
+    start, end = found[-1].span()
+    return prompt[:start], question, "".join(re.sub(r"</?think>", "", prompt[end:]).split())
 
 
 def _decode_options(given: DecodeOptions, config: Any, prompt: int, lm: LocalLM) -> DecodeOptions:
     """The options of decoding as the call of `generate` has them.
 
-    Raises OptionError for values that are out of range here.
+    A sample is drawn by torch's generator where they name no seed. Raises OptionError for values
+    that are out of range here.
     """
+    import torch
+
     options = given
     if config.max_length is not None:
         longest = config.max_length - prompt
@@ -246,6 +304,7 @@ def _decode_options(given: DecodeOptions, config: Any, prompt: int, lm: LocalLM)
         search="sample",
         temperature=_or_one(config, "temperature"),
         top_p=_or_one(config, "top_p"),
+        seed=given.seed or int(torch.randint(1, 2**31, ())),
     )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.objects.detect import Detector, only
+from macd_studio.core.objects.own_detector import checked, size_seen
 from macd_studio.core.objects.registry import named
 from macd_studio.core.objects.track import Times, rate_of, track
 from macd_studio.core.options import WIDEST_S, DetectOptions, RunOptions
@@ -150,7 +151,7 @@ def record_of(
         name=detector.name,
         confidence=chosen.confidence,
         low=chosen.low,
-        image_size=detector.input_size(frames, chosen),
+        image_size=size_seen(detector, frames, chosen),
         max_per_frame=chosen.max_per_frame,
         classes=chosen.classes,
         prompt=chosen.prompt,
@@ -239,5 +240,6 @@ def look(
 def detections_in(clip: Clip, detector: Detector, chosen: DetectOptions) -> Iterator[Detections]:
     """What a detector finds of the chosen classes in every frame that it looks at, in order."""
     with freed_kept():  # every frame needs the same blocks
-        for found in detector.detect(frames_of(clip)[0], chosen):
+        frames = frames_of(clip)[0]
+        for found in checked(detector, detector.detect(frames, chosen), len(frames)):
             yield only(found, chosen.classes)

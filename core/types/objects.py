@@ -19,6 +19,7 @@ from macd_studio.core.description import (
     Stored,
     stored,
 )
+from macd_studio.core.errors import DetectorError
 from macd_studio.core.types.clips import Floats
 from macd_studio.core.validation import Flag, Many, Maybe, Number
 
@@ -42,9 +43,16 @@ class Detections:
 
     def __post_init__(self) -> None:
         if not len(self.boxes) == len(self.scores) == len(self.labels):
-            raise ValueError("boxes, scores and labels must be of one length")
+            lengths = ", ".join(str(len(z)) for z in (self.boxes, self.scores, self.labels))
+            raise DetectorError(
+                f"the lengths of boxes, scores and labels differ: {lengths}",
+                "Give one of each for each object",
+            )
         if self.outlines and len(self.outlines) != len(self.labels):
-            raise ValueError(f"{len(self.outlines)} outlines but {len(self.labels)} labels")
+            raise DetectorError(
+                f"{len(self.outlines)} outlines but {len(self.labels)} labels",
+                "Give an outline or None for each object, or no outlines",
+            )
 
 
 @dataclass(frozen=True, eq=False)

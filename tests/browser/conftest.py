@@ -198,15 +198,19 @@ def new_tab(browser):
     assert not seen
 
 
-@pytest.fixture(scope="session")
-def course(tmp_path_factory):
-    """Address of the course as the command writes it, opened from disk, where no model runs."""
+def written_course(folder):
+    """Writes the course; the address of its page."""
     from macd_studio.macd_ui.examples import SHIPPED
     from macd_studio.macd_ui.learn.site import Site, write_site
 
-    folder = tmp_path_factory.mktemp("learn") / "out"
     write_site(Site(folders=[SHIPPED]), folder)
     return (folder / "index.html").as_uri()
+
+
+@pytest.fixture(scope="session")
+def course(tmp_path_factory):
+    """Address of the course as the command writes it, opened from disk, where no model runs."""
+    return written_course(tmp_path_factory.mktemp("learn") / "out")
 
 
 @pytest.fixture(scope="session")

@@ -368,6 +368,9 @@ def test_the_overview_shows_the_run(example):
     np.testing.assert_allclose(margins.x, levels.margin)
     assert sum(z.type == "image" for z in figure.data) == 3 * len(at)
     assert len(figure.layout.shapes) == np.isfinite(found.boxes[..., 0]).sum()
+    last = len(read.pixels) - 1
+    (boxes,) = measure_overview(example, frames=[last]).boxes
+    np.testing.assert_array_equal(boxes, [t.boxes[last] for t in example.tracks])
     text = drawn(example.figure("overview", "matplotlib", frames=[0]))
     assert "strength − r0" in text or "strength" in text
 

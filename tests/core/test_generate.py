@@ -12,7 +12,7 @@ from transformers import generation as hf
 import macd_studio as macd
 from macd_studio.core import generate
 from macd_studio.core.backbones import generation
-from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.errors import MacdError, NotApplicable, OptionError
 from macd_studio.evals.benchmarks import find_benchmark
 from tests.fakes import clip as drawn_clip
 from tests.families import NAMES, tiny
@@ -125,6 +125,7 @@ NOT_FOLLOWED = {
     "length_penalty": {"num_beams": 3, "length_penalty": 9.0},
     "max_new_tokens=1024": {"max_new_tokens": 1025},
     "max_time": {"max_time": 60.0},
+    "stop_strings is not": {"stop_strings": ["a"], "tokenizer": None},
     "output_scores": {"return_dict_in_generate": True, "output_scores": True},
     "top_p is 0.0": {"do_sample": True, "top_k": 0, "top_p": 0.0},
     "min_p": {"do_sample": True, "top_k": 0, "min_p": 0.9},
@@ -296,6 +297,77 @@ def test_another_prompt_is_refused(world):
     for prompts in (both, alike):
         with pytest.raises(OptionError, match="several prompts"):
             decoder(world.lm.model, prompts)
+
+
+@pytest.mark.parametrize("around", [
+    ("{} Answer yes or no.", "says more"), ("Is there a dog? {}", "says more"),
+    ("{}\nIs there a dog?", "says more"), ("{}", ""),
+])  # fmt: skip
+def test_a_prompt_that_says_more_than_the_question_is_refused(world, around):
+    item = items(world.bench, 1)[0]
+    words, refused = around
+    clip = world.bench.clip(item.clip)
+    decoder = macd.decoder(world.lm, None, clip, item.question, method="baseline")
+    encoded = world.lm.encode(clip, words.format(item.question))
+    if not refused:
+        assert decoder(world.lm.model, encoded.input_ids).shape[1] > encoded.input_ids.shape[1]
+        started = torch.cat([encoded.input_ids, encoded.input_ids.new_tensor([[50, 51]])], 1)
+        with pytest.raises(OptionError, match="no beginning of an answer"):
+            decoder(world.lm.model, started)
+        return
+    with pytest.raises(OptionError, match=refused):
+        decoder(world.lm.model, encoded.input_ids)
+
+
+def test_a_fragment_of_the_question_is_another_question(world):
+    item = items(world.bench, 1)[0]
+    fragment = " ".join(item.question.split()[-2:])
+    decoder = macd.decoder(world.lm, None, "none.mp4", fragment)
+    encoded = world.lm.encode(world.bench.clip(item.clip), item.question)
+    with pytest.raises(OptionError, match="says more"):
+        decoder(world.lm.model, encoded.input_ids)
+
+
+def test_samples_follow_the_generator_of_torch_unless_a_seed_is_named(world):
+    item = items(world.bench, 1)[0]
+    clip = world.bench.clip(item.clip)
+
+    def drawn(of_torch, **decode):
+        traces = []
+        decoder = macd.decoder(
+            world.lm, None, clip, item.question, method="baseline", on_trace=traces.append,
+            decode=decode,
+        )  # fmt: skip
+        torch.manual_seed(of_torch)
+        for _ in range(2):
+            called(world, item, decoder, **NUCLEUS)
+        return [t.options.decode.seed for t in traces]
+
+    first, again = drawn(1)
+    assert first != again
+    assert drawn(1) == [first, again]
+    assert drawn(2) != [first, again]
+    assert drawn(1, seed=7) == [7, 7]
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    ({"method": None}, "method is None"), ({"method": "all"}, "method is 'all'"),
+    ({"method": "mcad"}, "no method 'mcad'"), ({"question": None}, "not a text"),
+    ({"video": 3}, "int is not a clip"), ({"detector": 5}, "not a detector"),
+    ({"options": {"masks_only": True}}, "masks alone"), ({"processor": object}, None),
+])  # fmt: skip
+def test_a_decoder_refuses_at_once_what_it_can(world, change, match):
+    good = {"video": "none.mp4", "question": "Is there a dog?"} | change
+    more = {"masks_only": True} if "options" in change else {}
+    good = {k: v for k, v in good.items() if k != "options"}
+    if match is None:
+        model, processor = world.lm.model, SimpleNamespace()
+        with pytest.raises(OptionError, match="which has no tokenizer"):
+            macd.decoder(model, processor, good["video"], good["question"])
+        macd.decoder(model, world.lm, good["video"], good["question"])  # what `wrap` gave
+        return
+    with pytest.raises(MacdError, match=match):
+        macd.decoder(world.lm, None, good.pop("video"), good.pop("question"), **good, **more)
 
 
 def test_a_model_of_the_user_is_wrapped():

@@ -6,6 +6,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+import torch
 
 from macd_studio.core.errors import OptionError
 from macd_studio.core.options import MaskOptions, RunOptions
@@ -26,7 +27,7 @@ from macd_studio.evals.studies.choice_readings import (
 )
 from macd_studio.evals.studies.first_token import contrast_scores
 from macd_studio.evals.studies.registered import REGISTERED_PAIR
-from macd_studio.evals.studies.shared import FOLDER, plain, truths
+from macd_studio.evals.studies.shared import FOLDER, context_of, option_logits, plain, truths
 from tests.evals.test_experiments import close
 
 PAIR = (5.0, 0.01)
@@ -141,6 +142,13 @@ def test_a_row_holds_what_each_subset_read_alone_holds(toyworld, tmp_path, monke
     assert (len(row.framed), row.bare) == (16, [])
     assert row.chosen is not None
     assert row.own == pytest.approx(row.subsets[row.chosen], abs=2e-3)
+    context = context_of(toyworld, clip, tracks, item, RunOptions())
+    levels, mask = np.array([1.0, 1, 0, 0]), context.options.mask
+    alone = context.composite(context.masks(mask), levels, context.counterfactual(mask).frame_level)
+    state = toyworld.prefill(context.encoded, torch.stack([alone]), reuse=context.base)
+    (logits,) = option_logits(toyworld, state, item.options, choice_draws.DIGITS)
+    assert row.subsets[0b0011] == pytest.approx(logits, abs=2e-3)
+    assert row.subsets[0b1100] != pytest.approx(logits, abs=2e-3)
     assert item.options[known_of([replace(row, item=item.id)])[0].right] == item.truth
     without = RunOptions(mask=MaskOptions(frame_mask="off"))
     bare = read_choices(toyworld, clip, tracks, item, without)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
@@ -75,6 +76,22 @@ def test_an_interrupted_recording_goes_on(listed, tmp_path):
     assert len(json.loads((out / "index.json").read_text())) == 3
     again(entries, RunOptions(video=VideoOptions(frames=6)))
     assert len(runs) == 7  # other options are other runs
+
+
+def test_a_clip_that_was_replaced_is_recorded_again(listed, tmp_path, make_video):
+    out, entries, runs = tmp_path / "out", read_list(listed)[:1], []
+
+    def again():
+        record(entries, out, ByteLM(), BoxDetector(), OPTIONS, (), runs.append)
+
+    again()
+    again()
+    make_video(entries[0].video.name, frames=12)
+    again()
+    assert len(runs) == 2
+    kept = (out / "a-clip-1.mp4").read_bytes()
+    assert load(out / "a-clip-1.macd").clip.sha256 == sha256(kept).hexdigest()
+    assert kept == entries[0].video.read_bytes()
 
 
 def test_what_is_published_names_no_folder_of_this_machine(listed, tmp_path):
