@@ -203,6 +203,12 @@ NOT_FOLLOWED = {
 
 
 WORD = re.compile(r"[^\W\d_]+")
+COUNTS = frozenset(
+    "and zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+    " fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty"
+    " ninety hundred".split()
+)
+"""Words by which a chat template tells how many frames there are."""
 
 
 def _arguments(frame: FrameType | None) -> dict[str, Any]:
@@ -244,7 +250,8 @@ def _check_prompt(lm: LocalLM, input_ids: Any, question: str, beams: int) -> Non
             "Build another decoder, or put the question into the prompt as it is",
         )
     own_before, _, own_after = _around(lm.text(own), asked)
-    if set(WORD.findall(before)) != set(WORD.findall(own_before)) or after != own_after:
+    said = [set(WORD.findall(text)) - COUNTS for text in (before, own_before)]
+    if said[0] != said[1] or after != own_after:
         raise OptionError(
             "the prompt says more or less than the question in the model's chat template",
             "Put all words into the question, also those about how to answer, and no others into"
