@@ -279,3 +279,11 @@ def find_methods(names: Iterable[str]) -> list[Method]:
     if requested == ["all"]:
         return list(METHODS.values())
     return list({m.name: m for m in map(find_method, requested)}.values())
+
+
+def stands_without_masks(name: str) -> bool:
+    """Whether an answer stays as it is when masks change, by the name of its method."""
+    try:
+        return not find_method(name).needs_objects
+    except OptionError:  # of a decoder that is not known here
+        return False

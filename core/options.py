@@ -453,7 +453,7 @@ class PlanOptions(Checked):
     frame_size: side in pixels. open_share: of questions, see `lazy_cost`.
     """
 
-    frames: int = whole(8, 1, 512)
+    frames: int = whole(8, 1, MAX_FRAMES)
     frame_size: int = whole(280, 28, 4096)
     steps: int = whole(1, 1, 200)
     open_share: float | None = number(None, 0, 1)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from macd_studio.core.errors import NotApplicable
+from macd_studio.core.errors import NotApplicable, OptionError
 from macd_studio.core.macd import (
     Float64Array,
     LinearContrast,
@@ -562,6 +563,32 @@ def find_rule(name: str) -> type[ScoreRule]:
     return RULES[name]
 
 
+def _check_weights(rule: ScoreRule, weights: object, vocabulary: int | None) -> None:
+    """Raises OptionError for what a rule cannot give. vocabulary: its size, where it is known."""
+    if not isinstance(weights, StepWeights):
+        raise OptionError(
+            f"the rule {rule.name} gave a {type(weights).__name__}", "Return StepWeights of weigh"
+        )
+    if not rule.takes(len(weights.others)):
+        raise OptionError(
+            f"the rule {rule.name} is over {rule.views_taken()}, and gave"
+            f" {len(weights.others)} weights",
+            "Return a weight for each second view",
+        )
+    amounts = (weights.base, *weights.others, *(amount for _, amount in weights.bias))
+    if not all(map(math.isfinite, amounts)) or math.isnan(weights.floor):
+        raise OptionError(
+            f"the rule {rule.name} gave a weight, bias or floor that is not a number",
+            "Return finite weights, and -inf as the floor where nothing is cut",
+        )
+    for token, _ in weights.bias:
+        if vocabulary is not None and not 0 <= token < vocabulary:
+            raise OptionError(
+                f"the rule {rule.name} has a bias on token {token} of {vocabulary}",
+                "Return ids of the vocabulary",
+            )
+
+
 def score_token(
     rule: ScoreRule,
     base: Logits,
@@ -574,15 +601,11 @@ def score_token(
 
     rule: equation 8 is the rule "linear". others: empty where `rule.decides` the token by the video
     alone. repeats: the model's repetition penalty, taken after the contrast. tokens: see
-    `weighted`. Raises TypeError for a rule that does not give each second view a weight.
+    `weighted`. Raises OptionError for what cannot be the weights of this rule.
     """
     if not others and rule.decides(base):
         weights = StepWeights(floor=rule.floor(base))
         return weights, penalised(weighted(base, (), weights), repeats)
     weights = rule.weigh(base, others, index)
-    if not rule.takes(len(weights.others)):
-        raise TypeError(
-            f"the rule {rule.name} is over {rule.views_taken()}, and gave"
-            f" {len(weights.others)} weights"
-        )
+    _check_weights(rule, weights, len(base) if tokens is None else None)
     return weights, penalised(weighted(base, others, weights, tokens), repeats)

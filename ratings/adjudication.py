@@ -121,11 +121,16 @@ def appoint(study: Study) -> tuple[str, list[Dispute]]:
     return code, left
 
 
+UNNAMED = "; raters whom the report names do not count"
+
+
 def threshold_text(scale: str) -> str:
     """From when on an item is disputed, as the end of a sentence."""
     if scale == PAIRS:
-        return "where one rater prefers one mask and another one the other of the same two"
-    return f"from {DISPUTED[scale]} points between ratings of one mask on"
+        return (
+            "where one rater prefers one mask and another one the other of the same two" + UNNAMED
+        )
+    return f"from {DISPUTED[scale]} points between ratings of one mask on{UNNAMED}"
 
 
 def apart_text(dispute: Dispute, scale: str) -> str:

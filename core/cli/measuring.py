@@ -272,6 +272,8 @@ def edited(args: argparse.Namespace) -> Trace:
         bench.measure_occlusion()
     if args.controls:
         bench.measure_controls()
+    if gone := [name for name in trace.answers if name not in bench.trace.answers]:
+        tell(f"  edit    left out, as they stood on the former masks: {', '.join(gone)}")
     return bench.trace
 
 
@@ -284,7 +286,11 @@ def _contrast(
             raise OptionError("--method was given without α and β", "Give --alpha or --beta too")
         return None
     method = redecodable(trace, args.method)
-    if args.method != "macd" and any(edit.kind != "label" for edit in edits):
+    if (
+        args.method != "macd"
+        and method.needs_objects
+        and any(edit.kind != "label" for edit in edits)
+    ):
         raise OptionError(
             f"changes of masks and levels drop the answer of {args.method}",
             "Leave them out, or leave --method out",

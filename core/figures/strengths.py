@@ -135,7 +135,7 @@ def plotly(numbers: Strengths) -> go.Figure:
             row=1, col=1,
         )  # fmt: skip
         label = short(name, LABEL_CHARACTERS)
-        end = f"{label} {last:+.2g}" if numbers.acts[k] else f"{label} cannot act"
+        end = f"{label} {last:+.2g}" if numbers.acts[k] else f"{label} stays at r0"
         ends.append((last, f"{end} → {numbers.level[k]:.3g}", colour))
     longest = max((len(text) for _, text, _ in ends), default=0)
     _label_ends(figure, ends, steps[-1] + 0.5, lines)

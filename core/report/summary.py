@@ -227,7 +227,10 @@ def as_text(trace: Trace) -> str:
     if weights := weights_of(trace):
         lines.append(f"Weights    {weights}")
     run = " of the run before the changes" if trace.edits else ""
-    lines.append(f"Times      {spent}  ({memory_of(trace)}){run}")
+    if memory := memory_of(trace):
+        spent += f"  ({memory})"
+    if spent:
+        lines.append(f"Times      {spent.strip()}{run}")
     if trace.status != "complete":
         lines.append(f"This run was {trace.status}.")
     return visible("\n".join(lines))
@@ -303,7 +306,9 @@ def weights_of(trace: Trace) -> str:
 
 
 def memory_of(trace: Trace) -> str:
-    """The peak, and whose it is: the GPU's where one was used, else that of the whole process."""
+    """The peak, and whose it is: the GPU's where one was used, else of the process; "": unknown."""
+    if not trace.peak_memory_mb:
+        return ""
     owner = "the GPU" if trace.backbone.device == "cuda" else "the process"
     return f"peak memory of {owner} {trace.peak_memory_mb:.0f} MB"
 
@@ -346,7 +351,9 @@ def as_table(trace: Trace) -> str:
     shared = ", ".join(f"{k} {n}×" for k, n in trace.shared.items())
     lines += [f"{name:<24}does not apply: {why}" for name, why in trace.skipped.items()]
     lines += _certified_lines(trace)
-    lines += ["", f"Shared: {shared or 'nothing'}; the first to need a piece pays for it.", ""]
+    if shared:
+        lines += ["", f"Shared: {shared}; the first to need a piece pays for it."]
+    lines.append("")
     lines += _edit_lines(trace)
     lines += [f"Note: {w}" for w in trace.warnings]
     return visible("\n".join(lines))
@@ -377,7 +384,7 @@ def _object_lines(trace: Trace) -> list[str]:
 
 
 def _gradient(value: float, ascent: AscentOptions) -> str:
-    """Exactly zero is another thing than nearly zero: the mask reaches no pixel, or the noise."""
+    """Exactly zero is another thing than nearly zero: no pixel depends on the mask."""
     if any(ascent.undecided([value])):
         return "undecided"
     return f"{value:+.2e}" if value else "0 exactly"

@@ -17,8 +17,8 @@ NO_TRACKS = "no objects were found: only the frame mask is used"
 NOTHING = "no objects were found and the frame mask is off: MACD has nothing to hide"
 SAME_VIEWS = "every mask ended at level 0: both views are the same, so contrast changes nothing"
 NOTHING_OPEN = (
-    "no contrast could change a token of MACD's answer, so the ascent and its second view were left"
-    " out"
+    "no contrast could change a token of MACD's answer, so it was decoded without the ascent and"
+    " its second view"
 )
 NO_ANSWER = "only the masks were computed: no answer was decoded"
 APPROXIMATE = {

@@ -214,7 +214,7 @@ def decoded(
         answer = replace(
             event.answer,
             second_views=pictures,
-            ms=round(1000 * (whole.seconds - paid_s), 1),
+            ms=round(1000 * (whole.seconds - max(0.0, paid_s)), 1),
             total_ms=round(1000 * whole.seconds, 1),
             memory_mb=round((context.lm.info.weight_bytes + whole.rise_bytes) / 2**20, 1),
         )

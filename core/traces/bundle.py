@@ -13,7 +13,7 @@ from pathlib import Path
 from macd_studio.core.errors import OptionError, TraceError
 from macd_studio.core.system.whole import written_whole
 from macd_studio.core.traces.format import MAX_BYTES
-from macd_studio.core.traces.read import unpack
+from macd_studio.core.traces.read import check_readable, unpack
 from macd_studio.core.traces.write import pack
 from macd_studio.core.types import Trace
 from macd_studio.core.validation import mode_of, shown
@@ -23,6 +23,8 @@ __all__ = ["check_target", "load", "pack", "save", "unpack"]
 
 def save(trace: Trace, path: str | Path) -> Path:
     """Writes the file whole or not at all; returns its path. Raises TraceError if it cannot.
+
+    What could not be loaded again is refused, and what was there before stays.
 
     A link is followed: the file that it names is written. What is there and no regular file, such
     as a device, is refused, and so is a file of another kind; see `check_target`.
@@ -34,8 +36,16 @@ def save(trace: Trace, path: str | Path) -> Path:
     path = Path(path)
     try:
         check_target(path)
+        content = pack(trace)
+        try:
+            check_readable(content)
+        except TraceError as error:
+            raise TraceError(
+                f"the trace holds what no file can hold: {error.cause}",
+                "Correct what gave it, such as a detector or a rule of your own",
+            ) from None
         with written_whole(path) as part:
-            part.write_bytes(pack(trace))
+            part.write_bytes(content)
     except (OSError, ValueError) as error:
         raise TraceError(
             f"the trace cannot be written to {shown(str(path), 200)} ({reason(error)})",

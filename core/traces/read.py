@@ -6,7 +6,7 @@ guard.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,9 +54,19 @@ _OWN_KEYS = {
 
 def unpack(content: bytes) -> Trace:
     """The trace in a file's bytes; raises TraceError."""
+    return _opened(content, _with_pictures)
+
+
+def check_readable(content: bytes) -> None:
+    """Raises TraceError where `unpack` would refuse the file for anything but its pictures."""
+    _opened(content, lambda trace, _: trace)
+
+
+def _opened(content: bytes, finish: Callable[[Trace, Pictures], Trace]) -> Trace:
+    """finish: what is made of the trace without its pixels."""
     try:
         manifest, arrays, pictures = open_bundle(content)
-        return _restore(manifest, arrays, pictures)
+        return finish(_restore(manifest, arrays, pictures), pictures)
     except TraceError:
         raise
     except MacdError as error:
@@ -100,7 +110,7 @@ def _restore(m: Made, arrays: Arrays, pictures: Pictures) -> Trace:
         Trace, m, "", frames=_UNSEEN, options=options, unknown_options=unknown, edits=edits
     )
     _check(trace, t)
-    return _with_pictures(trace, pictures)
+    return trace
 
 
 def _check(trace: Trace, frames: int) -> None:

@@ -17,7 +17,7 @@ from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.ascent import BasePrefill
 from macd_studio.core.measurements import RANDOM_MASKS
-from macd_studio.core.methods import masked_answer
+from macd_studio.core.methods import masked_answer, stands_without_masks
 from macd_studio.core.objects.edits import MAX_EDITS
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
 from macd_studio.core.options import RunOptions
@@ -98,9 +98,9 @@ class Workbench:
         """Runs again what one change invalidates; the last event holds the new trace.
 
         A new name costs nothing, a level one prefill and the decoding, anything that moves a mask
-        the ascent too, or the measured effects of a model without gradient. Other methods' answers
-        are dropped: they stood on the former masks. A level that is so already changes nothing: the
-        last event's message says so.
+        the ascent too, or the measured effects of a model without gradient. Answers of other
+        methods that stood on the former masks are dropped. A level that is so already changes
+        nothing: the last event's message says so.
         """
         if (same := self._is_so_already(edit)) is not None:
             yield Event("done", 1.0, same, self.trace)
@@ -182,7 +182,9 @@ class Workbench:
         began, name = time.monotonic(), masked_answer(trace)
         options = self.options
         steps: list[AscentStep] = []
-        kept = {"baseline": trace.answers["baseline"]}
+        kept = {
+            n: a for n, a in trace.answers.items() if n == name or stands_without_masks(n)
+        }  # in their order
         events = macd_events(
             self.context,
             counterfactual=counterfactual,

@@ -143,7 +143,8 @@ def paired(report: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
 
 def table_rows() -> list[dict[str, Any]]:
     """The rows a reader judges, with the doctor's verdict: 0 impossible, 1 no better than
-    answering yes every time, 2 neither."""
+    answering yes every time, 2 neither, and how many answers of its example are no yes and no no.
+    """
     from macd_studio.evals.paper.doctor import audit_metrics
     from macd_studio.evals.paper.published import FOLDER, read_table
 
@@ -161,6 +162,7 @@ def table_rows() -> list[dict[str, Any]]:
             "verdict": verdict,
             "possible": audit.possible,
             "example": list(audit.example) if audit.example else None,
+            "neither": claim.n - sum(audit.example) if audit.example and claim.n else 0,
         })  # fmt: skip
     return rows
 

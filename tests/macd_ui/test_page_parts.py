@@ -266,4 +266,4 @@ def test_a_gradient_of_zero_is_told_apart_in_text_and_plot(trace):
     assert "0 exactly" in told
     assert "+1.00e-09" in told
     ends = str(replace(trace, steps=(step,)).figure("strengths").to_dict())
-    assert ends.count("cannot act") == 1
+    assert ends.count("stays at r0") == 1

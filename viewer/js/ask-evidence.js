@@ -24,6 +24,8 @@ export class AskEvidence {
     this.send = send;
     this.stage = stage;
     this.token = ""; // the token that the candidates belong to
+    /** @type {string | undefined} the clip that the region is a place in, by its first picture */
+    this.clip = undefined;
     this.marking = false; // whether a press on the picture draws the region
     /** @type {Box | null} the region while it is drawn */
     this.drawn = null;
@@ -75,6 +77,10 @@ export class AskEvidence {
   load(trace) {
     this.token = "";
     this.root.hidden = !this.able(trace);
+    if (trace.frames[0] !== this.clip) {
+      this.clip = trace.frames[0];
+      this.region.value = "";
+    }
     if (!this.kinds.children.length) this.kinds.append(...this.state.constants.kinds.map(([kind, name]) => el("label", {},
       el("input", { type: "checkbox", value: kind, checked: AT_FIRST.includes(kind), on: { change: () => this.tellCost() } }), ` ${name}`)));
     this.lock(trace);

@@ -54,21 +54,21 @@ export class EvidenceReport {
    * @param {Trace} trace @param {EvidenceMap} video @param {EvidenceMap | undefined} counter @param {EvidenceMap | undefined} hidden
    */
   table(trace, video, counter, hidden) {
-    /** @type {(name: string, of: (map: EvidenceMap) => number, choose: (() => void) | null, data: object) => HTMLElement} */
-    const row = (name, of, choose, data) => {
+    /** @type {(name: string, of: (map: EvidenceMap) => number, choose: (() => void) | null, data: object, isObject?: boolean) => HTMLElement} */
+    const row = (name, of, choose, data, isObject = false) => {
       const [v, d] = [of(video), counter ? of(counter) : null];
       return el("tr", data,
         el("th", { scope: "row" }, choose ? button(name, choose, { class: "mv-link" }) : name),
         el("td", {}, percent(v)), el("td", {}, d === null ? "" : percent(d)),
         el("td", {}, d === null ? "" : `${signed(100 * (v - d), 1)}`),
-        hidden ? el("td", {}, percent(of(hidden))) : null);
+        hidden ? el("td", {}, isObject ? percent(of(hidden)) : "–") : null); // nothing else was hidden alone
     };
     const { state } = this;
     return scrolled(TEXT.sharesOfTheMap, "mv-table",
       el("table", {},
         el("thead", {}, el("tr", {}, [...HEADS.shares, ...(hidden ? [TEXT.hiddenAlone] : [])].map((h) => el("th", { scope: "col" }, h)))),
         el("tbody", {},
-          trace.tracks.map((t, k) => row(trackName(t), (m) => m.objects[k], () => state.set({ track: state.track === k ? null : k }), {})),
+          trace.tracks.map((t, k) => row(trackName(t), (m) => m.objects[k], () => state.set({ track: state.track === k ? null : k }), {}, true)),
           trace.tracks.length ? row(TEXT.outsideAllObjects, (m) => m.outside, null, {}) : null,
           trace.groups.map((group, g) => row(partName(group, trace), (m) => m.groups[g],
             () => state.set({ frame: group[0], playing: false }), { "data-frames": group.join(" ") })))));

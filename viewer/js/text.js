@@ -26,15 +26,15 @@ export function exactly(x) {
 }
 
 /**
- * A gradient of exactly zero is another thing than a small one: the mask reaches no pixel. A measured
- * difference of zero is one that is lost in noise.
+ * A gradient of exactly zero is another thing than a small one: the mask reaches no pixel that other
+ * masks leave to it. A measured difference of zero is one that is lost in noise.
  * @param {number | null | undefined} gradient @param {boolean} approximate @param {boolean} [measured]
  */
 export function gradientText(gradient, approximate, measured = false) {
   if (gradient === null || gradient === undefined) return "";
   const sign = `${approximate ? "≈ " : ""}∂L/∂r`;
   if (measured && gradient === 0) return `${sign} undecided: below the noise, so it stays at r0`;
-  return gradient === 0 ? `${sign} = 0 exactly: cannot act` : `${sign} ${signed(gradient, 3)}`;
+  return gradient === 0 ? `${sign} = 0 exactly: stays at r0` : `${sign} ${signed(gradient, 3)}`;
 }
 
 /** @param {number} p */

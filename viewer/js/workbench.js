@@ -219,7 +219,8 @@ export class Bench {
     };
     const shown = { view: { kind: "masks", level: final.level, frame_level: final.frame_level, swept: trace.mask.swept, frame_mask: trace.mask.frame_mask }, shown: this.pictures(view.mask) };
     const made = { ...answer, ...constantOf(answer, baseline), second_views: [shown], ms, total_ms: ms };
-    return { ...trace, final: ended, comparable: false, answers: { baseline, macd: made } };
+    const kept = Object.entries(trace.answers).filter(([name, one]) => name === "macd" || !one.of_masks);
+    return { ...trace, final: ended, comparable: false, answers: Object.fromEntries(kept.map(([name, one]) => [name, name === "macd" ? made : one])) };
   }
 
   /**

@@ -3,6 +3,7 @@
 
 import { all, el } from "../../../viewer/js/dom.js";
 import { engineFor } from "../../../viewer/js/engine.js";
+import { unfold } from "../../../viewer/js/folds.js";
 import { Viewer } from "../../../viewer/js/viewer.js";
 
 /** @import { Place, PartData } from "./types" */
@@ -51,7 +52,10 @@ export function live(place) {
     if (whatIf instanceof HTMLDetailsElement) whatIf.open = true;
   }
   for (const spot of all(viewer.root, ".mv-spot")) spot.classList.remove("mv-spot");
-  if (step.light) for (const spot of all(viewer.root, course.lights[step.light])) spot.classList.add("mv-spot");
+  if (step.light) for (const spot of all(viewer.root, course.lights[step.light])) {
+    spot.classList.add("mv-spot");
+    unfold(spot); // the text speaks of what is seen there
+  }
   const { debug, question } = course.parts[step.view];
   // a chapter may hold two viewers, whose regions must be told apart, also where both are asked the same
   const alike = [...viewers.keys()].filter((view) => course.parts[view].question === question).indexOf(step.view);

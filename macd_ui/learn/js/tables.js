@@ -102,9 +102,9 @@ export function table({ root, course, say, done }) {
       return;
     }
     for (const { row, select, doctor } of rows) {
-      const [tp, fn, fp] = row.example || [0, 0, 0];
+      const [tp, fn, fp, tn] = row.example || [0, 0, 0, 0], neither = row.neither ? say("doctor_neither", { n: row.neither }) : "";
       const right = Number(select.value) === row.verdict;
-      doctor.textContent = `${say(right ? "right" : "wrong")} ${say(`doctor_${row.verdict}`, { tp, fn, fp })}`;
+      doctor.textContent = `${say(right ? "right" : "wrong")} ${say(`doctor_${row.verdict}`, { tp, fn, fp, tn, neither })}`;
       doctor.classList.toggle("ln-good", right);
       select.disabled = true;
     }

@@ -21,7 +21,7 @@ export interface Chapter {
 export interface Part { question: string; truth: string; debug: string }
 
 export interface TableRow {
-  name: string; figures: Record<string, string>; verdict: number; example: number[] | null;
+  name: string; figures: Record<string, string>; verdict: number; example: number[] | null; neither: number;
 }
 
 export interface Course {

@@ -146,7 +146,7 @@ export const TEXT = {
 export const SIGNS = [
   { sign: "V", term: "sampled frames" },
   { sign: "V_d", term: "counterfactual" },
-  { sign: "∂L/∂r", term: "gradient", more: "A bar to the right is positive, to the left negative; 0 exactly: the mask covers no pixel." },
+  { sign: "∂L/∂r", term: "gradient", more: "A bar to the right is positive, to the left negative; 0 exactly: the mask covers no pixel, or other masks hide all of its pixels." },
   { level: 0, term: "level" },
   { level: 1, term: "level" },
   { level: 2, term: "level" },
