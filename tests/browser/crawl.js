@@ -32,9 +32,20 @@
     waiting.push(done);
     channel.port2.postMessage(0);
   });
-  const isLoading = () => [...document.querySelectorAll(".ln-note")].some((n) => n.textContent.startsWith("Loading"));
+  const pictures = new Set(); // as they are made, until they are there
+  window.Image = class extends Image {
+    constructor(...given) {
+      super(...given);
+      pictures.add(this);
+    }
+  };
+  const isLoading = () => {
+    for (const picture of pictures) if (picture.complete) pictures.delete(picture);
+    return pictures.size > 0 || [...document.querySelectorAll(".ln-note")].some((n) => n.textContent.startsWith("Loading"));
+  };
 
   async function settled(ms = 300) {
+    do await new Promise((done) => real(done, 0)); while (isLoading());
     for (const end = now + ms; now < end; now += 50) {
       const due = timers.filter((t) => t.at <= now);
       for (const timer of due) {
@@ -97,12 +108,14 @@
   const HASHED = 200; // longer values are told by their hash
   const told = (text) => (text.length > HASHED ? `${text.slice(0, 60)}…${digest(text)}` : text).replaceAll("\n", "⏎");
   const MANY = 30; // elements of one kind that are told by their hash
-  const LAYOUT = /^(id|for|d-.*)$/;
+  const NAMES = /^(id|for|aria-(describedby|labelledby|controls))$/; // counted through the page's life
+
+  let without = ":not(*)"; // what is left alone
 
   /** All elements within that are seen. @param {Element} root */
   function* visible(root) {
     for (const e of root.children) {
-      if (!e.checkVisibility({ visibilityProperty: true })) continue;
+      if (e.matches(without) || !e.checkVisibility({ visibilityProperty: true })) continue;
       yield e;
       yield* visible(e);
     }
@@ -119,8 +132,7 @@
       const own = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).filter(Boolean).join(" ");
       const attributes = [];
       for (const { name, value } of e.attributes) {
-        if (LAYOUT.test(name)) continue;
-        if (name === "class" || name === "type") continue;
+        if (NAMES.test(name) || name === "class" || name === "type") continue;
         const kept = name === "style" ? value.replace(/(--room|left|top): [^;%]+;?/g, "").trim() : value;
         if (kept) attributes.push(`${name}=${told(rounded(kept))}`);
       }
@@ -184,10 +196,10 @@
   const ALIKE = 2;
 
   /** The next deed that was not done yet, by its name; null: none. */
-  function next(root, done, skip) {
+  function next(root, done) {
     const seen = new Map();
     for (const e of visible(root)) {
-      if (e.disabled || (skip && e.matches(skip))) continue;
+      if (e.disabled) continue;
       const can = Object.entries(deeds(e));
       if (!can.length) continue;
       const label = (e.dataset.view ?? e.getAttribute("aria-label") ?? e.textContent).trim();
@@ -205,10 +217,11 @@
   }
 
   /**
-   * @param {string} selector of the root @param {{ most: number, keys: string[], skip: string, sent: string }} how
+   * @param {string} selector of the root @param {{ most: number, keys: string[], without: string, sent: string }} how
    * @returns {Promise<[string, string[]][]>} each deed with all lines after it
    */
-  window.crawl = async (selector, { most, keys, skip, sent }) => {
+  window.crawl = async (selector, { most, keys, sent, ...how }) => {
+    without = how.without || without;
     const root = document.querySelector(selector), done = new Set(), told = [];
     const note = async (name) => {
       await settled();
@@ -217,7 +230,7 @@
     };
     await note("at first");
     for (let n = 0; n < most; n++) {
-      const deed = next(root, done, skip);
+      const deed = next(root, done);
       if (!deed) break;
       done.add(deed.name);
       deed.run();

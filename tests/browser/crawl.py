@@ -56,11 +56,11 @@ def differences(told: list[tuple[str, list[str]]]) -> list[str]:
     return found
 
 
-def crawl(page, selector, keys=(), skip="", sent="", most=MOST):
+def crawl(page, selector, keys=(), without="", sent="", most=MOST):
     """The lines of a page that is open, see `differences`."""
     told = page.evaluate(
         "([selector, how]) => window.crawl(selector, how)",
-        [selector, {"most": most, "keys": list(keys), "skip": skip, "sent": sent}],
+        [selector, {"most": most, "keys": list(keys), "without": without, "sent": sent}],
     )
     return differences(told)
 
@@ -81,7 +81,7 @@ def chapter(page, course, name):
     page.add_init_script(path=SCRIPT)
     page.goto(f"{course}#{name}")
     page.wait_for_selector("#chapters a", state="attached")
-    return crawl(page, "#chapter", skip=".mv-root, .mv-root *", most=60)
+    return crawl(page, "#chapter", without=".mv-root", most=60)
 
 
 def main() -> None:

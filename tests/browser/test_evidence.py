@@ -24,7 +24,7 @@ from macd_studio.core.measurements import (
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.macd_ui.examples import examples
 from macd_studio.viewer import JS, bundle, payload, standalone
-from tests.browser.states import show, traced
+from tests.browser.states import show, show_data, traced
 from tests.patience import PATIENCE_MS
 
 ROWS, COLUMNS = 6, 8
@@ -359,3 +359,15 @@ def test_what_the_model_cannot_do_is_shown_as_unavailable(bare):
     page.evaluate(f"window.viewer.update({json.dumps(payload(trace))})")
     assert page.locator(".mv-evidence-ask input[value=gradient]").is_enabled()
     assert page.locator(".mv-whatif button:visible").count() > 0
+
+
+def test_a_region_stays_with_the_clip_that_it_is_a_place_in(new_tab):
+    first, other = (payload(examples()[k].load_trace()) for k in (0, 1))
+    page = show_data(new_tab(), first)
+    region = page.locator("[aria-label^='Region, ']")  # hidden where nothing can be measured
+    region.evaluate("(field) => { field.value = '0.1,0.2,0.5,0.9'; }")
+    another = first | {"trace": first["trace"] | {"run": "another question", "frames": []}}
+    page.evaluate("(next) => window.viewer.update(next)", another)
+    assert region.input_value() == "0.1,0.2,0.5,0.9"
+    page.evaluate("(next) => window.viewer.update(next)", other)
+    assert region.input_value() == ""

@@ -183,6 +183,23 @@ def test_the_guide_names_every_method_view_and_rule():
         assert f"`{name}`" in guide, name
 
 
+@pytest.mark.parametrize(("weights", "cause"), [
+    (StepWeights(1.0, ()), "gave 0 weights"), (StepWeights(1.0, (1.0, 2.0)), "gave 2 weights"),
+    (StepWeights(1.0, (np.nan,)), "not a number"), (StepWeights(np.inf, (1.0,)), "not a number"),
+    (StepWeights(1.0, (1.0,), floor=np.nan), "not a number"),
+    (StepWeights(1.0, (1.0,), bias=((9, 1.0),)), "bias on token 9 of 2"),
+    (StepWeights(1.0, (1.0,), bias=((0, np.nan),)), "not a number"),
+    (None, "gave a NoneType"), (np.zeros(2), "gave a ndarray"),
+])  # fmt: skip
+def test_what_cannot_be_the_weights_of_a_rule_is_refused(weights, cause):
+    class Odd(Linear):
+        def weigh(self, base, others, index):
+            return weights
+
+    with pytest.raises(OptionError, match=cause):
+        score_token(Odd(ContrastOptions()), np.array([1.0, 2.0]), [np.array([2.0, 1.0])], 0)
+
+
 def test_a_rule_derived_from_linear_keeps_its_weights():
     class Sharpened(Linear):
         def weigh(self, base, others, index):

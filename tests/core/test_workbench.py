@@ -115,6 +115,18 @@ def decode_messages(trace, name="macd"):
     ]
 
 
+def test_answers_that_stand_on_no_masks_stay_where_they_are(trace):
+    base = trace.answers["baseline"]
+    made = {n: replace(base, method=n) for n in ("vcd", "mask-all", "macd+code", "somebody's")}
+    answers = {"baseline": base, **made, "macd": trace.answers["macd"]}
+    answers |= {n: replace(base, method=n) for n in ("always-yes", "vcd+code")}
+    bench = Workbench(replace(trace, answers=answers), ByteLM(5))
+    out = changed(bench, "level", track=trace.tracks[1].id, level=0.25)
+    assert list(out.answers) == ["baseline", "vcd", "macd", "always-yes", "vcd+code"]
+    same = [n for n in out.answers if out.answers[n] is answers[n]]
+    assert same == ["baseline", "vcd", "always-yes", "vcd+code"]
+
+
 def test_a_level_by_hand_is_one_prefill_and_the_decoding(bench, trace):
     first, second = (t.id for t in trace.tracks)
     assert trace.counterfactual.level[1] != 0.25

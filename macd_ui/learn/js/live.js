@@ -58,10 +58,11 @@ export function live(place) {
   }
   const { debug, question } = course.parts[step.view];
   // a chapter may hold two viewers, whose regions must be told apart, also where both are asked the same
-  const alike = [...viewers.keys()].filter((view) => course.parts[view].question === question).indexOf(step.view);
+  const views = course.chapters.find(({ steps }) => steps.includes(step))?.steps.map(({ view }) => view) ?? [];
+  const alike = [...new Set(views)].filter((view) => view && course.parts[view].question === question).indexOf(step.view);
   for (const part of [viewer.root, ...all(viewer.root, "section[aria-label]")]) {
     const name = part.getAttribute("aria-label")?.split(":")[0];
-    part.setAttribute("aria-label", `${name}: ${question}${alike ? ` (${alike + 1})` : ""}`);
+    part.setAttribute("aria-label", `${name}: ${question}${alike > 0 ? ` (${alike + 1})` : ""}`);
   }
   if (debug) root.append(el("p", { class: "ln-out" }, el("a", { href: debug }, say("debug"))));
 }
