@@ -195,6 +195,8 @@ def percent(share: float) -> str:
 
 def cause(found: Finding) -> str:
     """What explains the method as well as looking at the clip does; "" where nothing is found."""
+    if silent := _unread(found):
+        return silent
     if found.shifted:
         before, after = found.given.share_of("yes")
         lead = found.matched
@@ -210,6 +212,20 @@ def cause(found: Finding) -> str:
     if not found.gains:
         return ""
     return "; ".join(_reasons(found))
+
+
+def _unread(found: Finding) -> str:
+    """That the method's answers cannot be read, where that takes most of what it loses."""
+    before, after = (
+        sum(z is None for z in said) for said in (found.given.before, found.given.after)
+    )
+    lost = -len(found.given.after) * found.gain[0]
+    if after <= before or lost <= 0 or 2 * (after - before) < lost:
+        return ""
+    return (
+        f"{after} of the method's {len(found.given.after)} answers cannot be read and count as"
+        f" wrong, {before} of the baseline's"
+    )
 
 
 REACHES = {

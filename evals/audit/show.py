@@ -218,6 +218,9 @@ def _right(control: Plain) -> str:
 
 def _power(part: Plain) -> Iterator[str]:
     could = part["power"]
+    if not could["discordance"]:
+        yield "*Power*: no question is right by one of the two alone, so nothing tells them apart."
+        return
     shows = _number(could["shows"])
     needed = could["needed"]
     more = "" if needed is None else (

@@ -194,3 +194,10 @@ def test_a_file_of_data_that_did_not_come_is_asked_for_again(bare):
         }}"""
     )
     assert said == ["data/a.js cannot be loaded", 3]
+
+
+def test_what_a_step_speaks_of_is_open_to_who_comes_first(new_tab, course):
+    page = new_tab(offline=True, folds="")
+    lock(page, course, "04-lean")
+    page.locator(".mv-spot .mv-object, .mv-object.mv-spot").first.click()
+    page.locator(".ln-finished").first.wait_for()

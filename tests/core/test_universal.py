@@ -33,6 +33,16 @@ SHORT = {"ascent": {"steps": 1}, "decode": {"max_tokens": 3}}
 pytestmark = [pytest.mark.matrix, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
+def test_frames_that_do_not_fill_the_last_temporal_patch_stand_in_it_all_the_same():
+    def groups(frames, patches):
+        grid = {"video_grid_thw": torch.tensor([[patches, 4, 4]])}
+        return UniversalVLM._groups(None, grid, frames)
+
+    assert groups(3, 2) == ((0, 1), (2,))
+    assert groups(7, 4) == ((0, 1), (2, 3), (4, 5), (6,))
+    assert groups(4, 2) == ((0, 1), (2, 3))
+
+
 LATER = {"cosmos3_edge", "minimax_m3_vl"}
 needs_later = pytest.mark.skipif(
     transformers.__version__ < "5.23",

@@ -366,6 +366,17 @@ def test_answers_that_cannot_be_read_are_a_control_of_their_own():
     assert "readable" not in by_name(yes_no(truth, truth, truth))
 
 
+def test_answers_that_the_method_left_unreadable_are_named_as_what_it_loses():
+    truth = "yn" * 20
+    lost = yes_no(truth, truth, "." * 30 + truth[30:])
+    assert cause(find(lost)).startswith("30 of the method's 40 answers cannot be read")
+    told = verdict(find(lost), power(lost.difference, lost.clusters))
+    assert "The method loses: −75.0" in told
+    assert "0 of the baseline's." in told
+    wrong = yes_no(truth, truth, "." * 2 + "ny" * 14 + truth[30:])  # most of it is read, and wrong
+    assert "cannot be read" not in cause(find(wrong))
+
+
 # verdicts
 
 

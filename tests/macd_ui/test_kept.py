@@ -238,6 +238,22 @@ def test_files_are_bounded_too_and_history_goes_first(tmp_path):
         _ = two.trace
 
 
+def test_files_of_who_is_at_work_are_not_taken(tmp_path):
+    trace = small_trace()
+    size = len(pack(trace))
+    busy, idle = Session("busy"), Session("idle")
+    budget = MemoryBudget(0, 9 * size, tmp_path / "traces", Clock())
+    for session in (busy, busy, idle):
+        session.change(trace) if session.stored_traces() else session.show(trace)
+        budget.rebalance(session)
+    budget.files = round(2.5 * size)
+    with busy.busy:
+        budget.rebalance(idle)
+        assert len(busy.stored_traces()) == 2
+    budget.rebalance(idle)
+    assert len(busy.stored_traces()) == 1
+
+
 def test_fifty_tabs_of_hd_clips_stay_within_two_gigabytes():
     """The largest clips of 16:9 that the page can ask for, and whatever is read beside."""
     options = VideoOptions(frames=int(LIMITS["video.frames"]))

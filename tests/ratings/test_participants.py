@@ -126,6 +126,8 @@ def test_the_command_prints_one_link(study, capsys):
     assert study.completion == {"code": "C9", "address": "https://panel.example/x"}
     assert study.admit_participant(link.partition("#")[2], "Q1") is not None
     assert main([*words[:-1], "ftp://x"]) == 2
+    assert main([*words[:4], "--return", "https://panel.example/back"]) == 0
+    assert study.completion == {"code": "", "address": "https://panel.example/back"}
 
 
 def test_a_plan_says_what_drawn_studies_find():

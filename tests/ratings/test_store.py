@@ -317,6 +317,10 @@ CHANGES = {
         for old, new in (("macd", "x"), ("random-elsewhere", "macd"), ("x", "random-elsewhere"))
     ],
     "a picture changed": ["UPDATE sides SET media = zeroblob(10) WHERE id = 1"],
+    "a clip added": [
+        "INSERT INTO clips SELECT id + 1000, part, name, sha256, question, width, height, times,"
+        " media, motion FROM clips WHERE id = 1"
+    ],
     "a question changed": ["UPDATE clips SET question = 'Is there a cat?' WHERE id = 1"],
     "the plan changed": [
         "UPDATE meta SET value = replace(value, '\"raters\": 3', '\"raters\": 4')"
