@@ -334,7 +334,9 @@ def verdict(answer: Answer, baseline: Answer) -> str:
 
 
 def as_table(trace: Trace) -> str:
-    """All answers next to the baseline, for a terminal."""
+    """All answers next to the baseline, for a terminal; the summary where none was decoded."""
+    if not trace.answers:
+        return as_text(trace)
     question = f"Question   {' '.join(trace.question.split())}"
     lines = [*_header(trace), *_badge(trace), question, ""]
     lines.append(f"{'method':<24}{'α':>6}{'β':>8}{'ms':>9}{'diverges':>10}  {'verdict':<9} answer")

@@ -6,7 +6,7 @@
 import { example, linked } from "./address.js";
 import { MAX_AGE_MS, Records, TAB_KEY, asPromise, gradioConfig, quietly, traceFile, userName } from "./kept.js";
 import { openTrace } from "./open.js";
-import { RESTORED } from "./strings.js";
+import { restored } from "./strings.js";
 
 /** @import { Payload, Trace } from "../../viewer/js/types" */
 /** @import { Viewer } from "../../viewer/js/viewer.js" */
@@ -118,7 +118,7 @@ export class TabRestorer {
     if (status.running || !trace || !address || files?.of === "example") return; // the page has its examples
     if (this.awaited && this.awaited.run === trace.run) {
       this.awaited = null;
-      this.viewer.showStatus({ ...status, message: RESTORED });
+      this.viewer.showStatus({ ...status, message: restored(trace.edits.length) });
     }
     if (this.saving !== null) clearTimeout(this.saving);
     const file = traceFile(address).catch(() => null), turn = ++this.seen;

@@ -6,7 +6,8 @@
 const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
 export const DEMO_MODEL = "Model: toyworld, for drawn clips";
-export const RESTORED = "Restored after a reload";
+/** @type {(changes: number) => string} changes: that were made by hand before */
+export const restored = (changes) => `Restored after a reload${changes ? "; the changes made before cannot be undone one by one" : ""}`;
 export const RUNS = "Runs of this tab";
 export const CHANGED_BY_HAND = "changed by hand";
 export const MASKS_ONLY = "masks only, no answer";

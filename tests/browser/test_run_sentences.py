@@ -1,11 +1,13 @@
 # ruff: noqa: E501
 """What stands above the panels follows α, β and the answers; long, cut and missing answers are told."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from macd_studio.core.measurements import ChoiceMap, ControlOutcome, ControlReport, Subset
+from macd_studio.viewer import JS, bundle
 from tests.browser.states import show
 from tests.browser.test_answers import END, answered, visible_tokens
 
@@ -104,3 +106,24 @@ def test_a_long_answer_reads_as_text(bare, width):
     boxes.click()
     assert visible_tokens(page, "macd")[:2] == ["yes", " and"]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_how_many_tokens_are_open_is_told_for_beta_in_hand(bare):
+    script = bundle(JS / "statements.js")
+    step = {"base": [5.0, 4.0], "others": [[1.0, 1.0]], "weights": None, "candidates": [1, 2]}
+    contrast = {"locks": True, "beta": 0.1, "head": "probability", "title": "MACD", "end": None,
+                "tokens": [step, step | {"base": [5.0, 2.0]}]}  # fmt: skip
+
+    def told(rule):
+        shown = json.dumps({"contrast": contrast, "rule": rule})
+        return bare.evaluate(f"({script}).openOf({shown}, null)")
+
+    assert told(None) == {"open": 1, "tokens": 2, "title": "MACD", "beta": None}
+    assert told({"alpha": 1, "beta": 0.5}) == {"open": 0, "tokens": 2, "title": "MACD", "beta": 0.5}
+    assert told({"alpha": 1, "beta": 0.01})["open"] == 2
+
+
+def test_a_number_that_rounds_to_zero_has_no_sign(bare):
+    script = bundle(JS / "text.js")
+    said = bare.evaluate(f"[-0.004, -0.006, 0.004, -0].map((x) => ({script}).fixed(x))")
+    assert said == ["0.00", "−0.01", "0.00", "0.00"]
