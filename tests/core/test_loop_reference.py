@@ -14,7 +14,7 @@ from macd_studio.core.decoding.batch import ViewBatch
 from macd_studio.core.decoding.contrast import nucleus
 from macd_studio.core.decoding.loop import decode_views
 from macd_studio.core.decoding.steps import answer
-from macd_studio.core.errors import NumericalError
+from macd_studio.core.errors import NumericalError, OptionError
 from macd_studio.core.macd import LinearContrast, mean_question_loss, query_loss
 from macd_studio.core.options import ContrastOptions, DecodeOptions
 from macd_studio.core.repeats import Repeats
@@ -418,7 +418,7 @@ def test_scores_have_the_bias_of_their_tokens_and_then_the_penalty(repeats):
     expected = plain if repeats is None else by_hand(plain, LOWERED.at, 2.0)
     assert scores.tolist() == expected
     rule.weigh = lambda *_: StepWeights(1.0, (0.5, 0.5))
-    with pytest.raises(TypeError, match="gave 2 weights"):
+    with pytest.raises(OptionError, match="gave 2 weights"):
         score_token(rule, base, [other], 1)
 
 
