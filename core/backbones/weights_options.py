@@ -48,6 +48,8 @@ class WeightsOptions(Checked):
 
         >>> WeightsOptions("nf4").words
         ('--weights', 'nf4')
+        >>> WeightsOptions("int8", dtype="float16").words
+        ('--weights', 'int8', '--dtype', 'float16')
         """
         named = () if self.weights == "as-is" else ("--weights", self.weights)
         numbers = () if self.dtype == "auto" else ("--dtype", self.dtype)

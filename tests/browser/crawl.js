@@ -62,16 +62,16 @@
   // What is drawn: the calls of all canvases, each noted once, because how often a picture is drawn
   // depends on when images are decoded.
   let drawn = new Set();
-  const digests = new WeakMap(); // of images, whose pictures stay
-  const digestOf = (image) => {
-    digests.set(image, digest(image.src));
-    return digests.get(image);
+  const numbers = new Map(); // of pictures: another version of an encoder writes other bytes
+  const numberOf = (source) => {
+    if (!numbers.has(source)) numbers.set(source, numbers.size + 1);
+    return `picture ${numbers.get(source)}`;
   };
   const short = (value) => {
     if (typeof value === "number") return String(Math.round(value * 10) / 10);
     if (value instanceof ImageData) return `${value.width}×${value.height}:${hash(value.data)}`;
     if (value instanceof HTMLCanvasElement) return `canvas ${value.width}×${value.height}`;
-    if (value instanceof HTMLImageElement) return `image ${digests.get(value) ?? digestOf(value)}`;
+    if (value instanceof HTMLImageElement) return numberOf(value.src);
     return Array.isArray(value) ? value.map(short).join(" ") : String(value);
   };
   function hash(bytes) {
@@ -134,7 +134,7 @@
       for (const { name, value } of e.attributes) {
         if (NAMES.test(name) || name === "class" || name === "type") continue;
         const kept = name === "style" ? value.replace(/(--room|left|top): [^;%]+;?/g, "").trim() : value;
-        if (kept) attributes.push(`${name}=${told(rounded(kept))}`);
+        if (kept) attributes.push(`${name}=${kept.startsWith("data:") ? numberOf(kept) : told(rounded(kept))}`);
       }
       if (e.matches("input, select, textarea")) attributes.push(`now=${e.type === "checkbox" || e.type === "radio" ? e.checked : rounded(e.value)}`);
       if (e.open !== undefined) attributes.push(`open=${e.open}`);

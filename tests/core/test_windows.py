@@ -6,6 +6,7 @@ import torch
 from macd_studio.core.backbones import hooks
 from macd_studio.core.backbones.contract import check_layers
 from macd_studio.core.backbones.local import Watch
+from macd_studio.core.backbones.qwen import _Plan
 from macd_studio.core.errors import NotApplicable, UnsupportedBackbone
 from tests.fakes import clip
 from tests.families import NAMES, tiny
@@ -115,3 +116,13 @@ def test_another_prompt_than_the_processor_s_is_refused(monkeypatch):
     monkeypatch.setattr(lm, "native_frames", lambda clip: inner(clip)[:, :28, :28])
     with pytest.raises(UnsupportedBackbone, match="where its own processor makes"):
         check_layers(lm)
+
+
+def test_windows_are_those_of_the_boundaries_at_hand():
+    plan = _Plan()
+    first, other = torch.tensor([0, 4, 8]), torch.tensor([0, 2, 8])
+    for bounds in (first, first, other, first):
+        found = [one.tolist() for one in plan.windows(bounds)]
+        ends = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        rows = [row for one in found for row in one]
+        assert sorted(rows) == sorted(list(range(a, b)) for a, b in ends)
