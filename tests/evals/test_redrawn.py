@@ -31,7 +31,7 @@ def test_every_view_of_a_clip_is_read(toyworld):
     assert len({round(z, 3) for z in found.values()}) == len(found)  # no view is read twice
 
 
-@pytest.mark.parametrize(("shift", "neutral"), [(0.1, True), (-0.1, True), (0.49, False)])
+@pytest.mark.parametrize(("shift", "neutral"), [(0.1, True), (-0.1, True), (0.44, False)])
 def test_a_mask_is_neutral_where_its_whole_interval_is(shift, neutral):
     """A fill whose margin lies about `shift` above that of the redrawn clip."""
     rng = np.random.default_rng(0)
@@ -42,6 +42,7 @@ def test_a_mask_is_neutral_where_its_whole_interval_is(shift, neutral):
     assert figures["masks_are_neutral"] is neutral
     value, low, high = figures["views"]["blur"]["over_redrawn"]
     assert low < value < high
+    assert abs(value) < redrawn.WITHIN  # the estimate alone does not decide
     assert abs(value - shift) < 0.15
     assert figures["views"]["redrawn"]["false_yes"][0] == 1.0
 
