@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from macd_studio.core.embedded import AUTO
-from macd_studio.core.errors import NotApplicable, OptionError
+from macd_studio.core.errors import MacdError, NotApplicable, OptionError
 from macd_studio.core.options import MAX_TOKENS, DecodeOptions, RunOptions, read_options
 from macd_studio.core.types import Clip, Trace
 from macd_studio.core.validation import shown
@@ -132,7 +133,7 @@ def decoder(
             own = model.generation_config
             check_call(config, prompt, own, lm.end_tokens, lm.info.repetition_penalty)
             check_processors(logits_processor or (), stopping_criteria or (), config, prompt)
-            decode, beams = _decode_options(decode, config, prompt, lm), config.num_beams or 1
+            decode, beams = _decode_options(chosen, config, prompt, lm), config.num_beams or 1
         _check_prompt(lm, input_ids, question, beams)
         with torch.enable_grad():
             trace = run_video(
@@ -234,54 +235,70 @@ def _refuse_arguments(given: Mapping[str, Any]) -> None:
 def _check_prompt(lm: LocalLM, input_ids: Any, question: str, beams: int) -> None:
     """Raises OptionError for a batch, and for a prompt that is not the question's own.
 
-    The tokens of a video and the times of its frames may be others: the clip is read anew. beams:
+    The tokens of a clip and the times of its frames may be others: the clip is read anew. beams:
     rows that `generate` makes of one prompt.
     """
-    from macd_studio.core.backbones.contract import SIDE, drawn_clip
-
     rows: Sequence[Sequence[int]] = input_ids.tolist()
     if len(rows) != beams or any(row != rows[0] for row in rows):
         raise OptionError("several prompts were given", "Call generate for each of them")
-    own = lm.encode(drawn_clip((SIDE, SIDE)), question).input_ids[0].tolist()
-    before, asked, after = _around(lm.text(rows[0]), lm.text(lm.tokens(question.strip())))
-    if not asked:
+    if any(_same_prompt(lm, list(rows[0]), own) for own in _own_prompts(lm, question)):
+        return
+    prompt, asked = ("".join(lm.text(z).split()) for z in (rows[0], lm.tokens(question.strip())))
+    if asked not in prompt:
         raise OptionError(
             "the prompt does not ask the question that the decoder was built with",
             "Build another decoder, or put the question into the prompt as it is",
         )
-    own_before, _, own_after = _around(lm.text(own), asked)
-    said = [set(WORD.findall(text)) - COUNTS for text in (before, own_before)]
-    if said[0] != said[1] or after != own_after:
-        raise OptionError(
-            "the prompt says more or less than the question in the model's chat template",
-            "Put all words into the question, also those about how to answer, and no others into"
-            " the prompt: no system message, no earlier turns, no beginning of an answer",
-        )
+    raise OptionError(
+        "the prompt says more or less than the clip and then the question in the model's chat"
+        " template",
+        "Put all words into the question, also those about how to answer, and no others into the"
+        " prompt: no system message, no earlier turns, no beginning of an answer",
+    )
 
 
-def _around(prompt: str, question: str) -> tuple[str, str, str]:
-    """What stands before and after the last mention of a question, and the question; or "", "", "".
+def _own_prompts(lm: LocalLM, question: str) -> Iterator[list[int]]:
+    """Tokens of the question's prompt about a video, and about a picture where that is another."""
+    from macd_studio.core.backbones.contract import SIDE, drawn_clip
 
-    Without spaces after it, as some words are joined to the space before them, and without the
-    marks of a thought, which a chat template may leave open, empty or out.
-    """
-    apart = r"\s*".join(re.escape(z) for z in "".join(question.split()))
-    found = list(re.finditer(apart, prompt))
-    if not found or not question:
-        return "", "", ""
-    start, end = found[-1].span()
-    return prompt[:start], question, "".join(re.sub(r"</?think>", "", prompt[end:]).split())
+    clip = drawn_clip((SIDE, SIDE))
+    yield lm.encode(clip, question).input_ids[0].tolist()
+    try:
+        of_pictures = lm.reading(True)
+        one = replace(clip, frames=clip.frames[:1], times=clip.times[:1])
+        encoded: Any = of_pictures.encode(one, question)
+    except MacdError:  # it takes no pictures
+        return
+    yield encoded.input_ids[0].tolist()
 
 
-def _decode_options(given: DecodeOptions, config: Any, prompt: int, lm: LocalLM) -> DecodeOptions:
+def _same_prompt(lm: LocalLM, given: list[int], own: list[int]) -> bool:
+    """Whether two prompts say the same but for what a clip is told by."""
+    from macd_studio.core.backbones.prompt import THOUGHT_MARKS
+
+    ((media, _),) = Counter(own).most_common(1)
+    if media not in given:
+        return False
+    sides = []
+    for tokens in (given, own):
+        last = len(tokens) - tokens[::-1].index(media)
+        before, after = lm.text(tokens[:last]), lm.text(tokens[last:])
+        for mark in (mark for pair in THOUGHT_MARKS for mark in pair):  # open, empty or left out
+            after = after.replace(mark, "")
+        sides.append((set(WORD.findall(before)) - COUNTS, "".join(after.split())))
+    return sides[0] == sides[1]
+
+
+def _decode_options(chosen: RunOptions, config: Any, prompt: int, lm: LocalLM) -> DecodeOptions:
     """The options of decoding as the call of `generate` has them.
 
-    A sample is drawn by torch's generator where they name no seed. Raises OptionError for values
-    that are out of range here.
+    A sample is drawn by torch's generator where no seed from 1 on was named. Raises OptionError
+    for values that are out of range here.
     """
     import torch
 
-    options = given
+    options = given = chosen.decode
+    seeded = given.seed or chosen.seed
     if config.max_length is not None:
         longest = config.max_length - prompt
         if longest > MAX_TOKENS:
@@ -311,7 +328,7 @@ def _decode_options(given: DecodeOptions, config: Any, prompt: int, lm: LocalLM)
         search="sample",
         temperature=_or_one(config, "temperature"),
         top_p=_or_one(config, "top_p"),
-        seed=given.seed or int(torch.randint(1, 2**31, ())),
+        seed=given.seed if seeded else int(torch.randint(1, 2**31, ())),
     )
 
 

@@ -435,7 +435,7 @@ class M3id(ScoreRule):
 
     def weigh(self, base: Logits, others: Sequence[Logits], index: int) -> StepWeights:
         """(1 − γ)/γ = e^(λt) − 1."""
-        k = float(np.expm1(self.decay * (index + 1)))
+        k = float(np.expm1(min(self.decay * (index + 1), 50.0)))  # beyond it the same tokens win
         return StepWeights(1 + k, (-k,), self.floor(base))
 
     def floor(self, base: Logits) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FURTHEST = (-1.0, 2.0)
 """Boxes may lie outside the frame, as shares of it; what is further out was no share."""
+ROUNDING = 1e-4
+"""By so much a score may leave [0, 1], and the corners of a box lie the wrong way round."""
 
 
 def check_own(detector: Any) -> None:
@@ -55,22 +57,30 @@ def size_seen(detector: Detector, frames: Pixels, options: DetectOptions) -> int
     )
 
 
-def checked(detector: Detector, found: Iterator[Any], frames: int) -> Iterator[Detections]:
+def checked(detector: Detector, found: Any, frames: int) -> Iterator[Detections]:
     """What it found, frame by frame. Raises DetectorError for what cannot be its detections.
 
     Boxes are clipped to the frame.
     """
+    if not isinstance(found, Iterable):
+        raise DetectorError(
+            f"detect of {detector.name} gave a {type(found).__name__}",
+            "Yield one Detections for each frame",
+        )
     at = -1
     for at, one in enumerate(found):
         if at == frames:
             break
         try:
             yield _read(one)
-        except (OptionError, ValueError, TypeError) as error:
+        except (OptionError, ValueError, TypeError, RuntimeError) as error:
             cause, remedy = (
                 (error.cause, error.remedy)
                 if isinstance(error, OptionError)
-                else (str(error), "Give arrays of numbers")
+                else (
+                    str(error),
+                    "Give arrays of numbers; of a tensor, tensor.detach().cpu().numpy()",
+                )
             )
             raise DetectorError(f"{detector.name}, frame {at}: {cause}", remedy) from None
     if at + 1 != frames:
@@ -90,34 +100,36 @@ def _read(found: Any) -> Detections:
     n = len(found.labels)
     boxes = _numbers(found.boxes, "boxes", (n, 4))
     scores = _numbers(found.scores, "scores", (n,))
-    low, high = FURTHEST
-    if (boxes < low).any() or (boxes > high).any():
+    out = boxes[(boxes < FURTHEST[0]) | (boxes > FURTHEST[1])]
+    if len(out):
         raise OptionError(
-            f"a box has the corner {float(boxes.flat[np.abs(boxes).argmax()]):g}",
+            f"a box has the corner {float(out[0]):g}",
             "Give x0 y0 x1 y1 as shares of the frame, from 0 to 1; pixels are divided by its size",
         )
-    if (boxes[:, :2] > boxes[:, 2:]).any():
+    if (boxes[:, :2] > boxes[:, 2:] + ROUNDING).any():
         raise OptionError("a box has its corners swapped", "Give x0 y0 x1 y1, x0 ≤ x1 and y0 ≤ y1")
-    if (scores != scores.clip(0, 1)).any():
+    out = scores[(scores < -ROUNDING) | (scores > 1 + ROUNDING)]
+    if len(out):
         raise OptionError(
-            f"a score is {float(scores[np.abs(scores - 0.5).argmax()]):g}",
+            f"a score is {float(out[0]):g}",
             "Give scores from 0 to 1; of per cent, a hundredth",
         )
     for label in found.labels:
         NAME.read(label, "a label")
     for outline in found.outlines:
-        for ring in outline or ():
+        for ring in () if outline is None else outline:
             _numbers(ring, "a ring of an outline", (len(ring), 2))
+    boxes[:, 2:] = np.maximum(boxes[:, :2], boxes[:, 2:])
     return Detections(
         boxes.clip(0, 1).astype(np.float32),
-        scores.astype(np.float32),
+        scores.clip(0, 1).astype(np.float32),
         tuple(found.labels),
         found.outlines,
     )
 
 
 def _numbers(value: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    array = np.asarray(value, np.float64)
+    array = np.array(value, np.float64)
     if not shape[0]:
         return np.zeros(shape)
     if array.shape != shape:

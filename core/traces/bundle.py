@@ -36,14 +36,7 @@ def save(trace: Trace, path: str | Path) -> Path:
     path = Path(path)
     try:
         check_target(path)
-        content = pack(trace)
-        try:
-            check_readable(content)
-        except TraceError as error:
-            raise TraceError(
-                f"the trace holds what no file can hold: {error.cause}",
-                "Correct what gave it, such as a detector or a rule of your own",
-            ) from None
+        content = _packed(trace)
         with written_whole(path) as part:
             part.write_bytes(content)
     except (OSError, ValueError) as error:
@@ -52,6 +45,21 @@ def save(trace: Trace, path: str | Path) -> Path:
             "Choose another place, or free space",
         ) from error
     return path
+
+
+UNFIT = "Correct what gave that value; a file that was there before is as it was"
+
+
+def _packed(trace: Trace) -> bytes:
+    """The bytes of a file that `load` takes; raises TraceError where there is none."""
+    try:
+        content = pack(trace)
+        check_readable(content)
+    except TraceError as error:
+        raise TraceError(f"this trace cannot be a file: {error.cause}", UNFIT) from None
+    except ValueError as error:  # NaN in the manifest
+        raise TraceError(f"this trace cannot be a file ({error})", UNFIT) from None
+    return content
 
 
 def check_target(path: str | Path, suffixes: tuple[str, ...] = (".macd",)) -> None:

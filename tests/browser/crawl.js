@@ -223,6 +223,12 @@
   window.crawl = async (selector, { most, keys, sent, ...how }) => {
     without = how.without || without;
     const root = document.querySelector(selector), done = new Set(), told = [];
+    if (window.viewer) { // pictures are numbered as the trace has them, not as they were first drawn
+      numbers.clear();
+      drawn = new Set();
+      for (const source of window.viewer.stage.images.keys()) numberOf(source);
+      window.viewer.state.set({});
+    }
     const note = async (name) => {
       await settled();
       const out = sent && window[sent].length ? window[sent].splice(0).map((a) => `sent ${JSON.stringify(a)}`) : [];

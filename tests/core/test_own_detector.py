@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import macd_studio as macd
 from macd_studio.core.errors import DetectorError, TraceError
@@ -42,7 +43,7 @@ def traced(detector):
 @pytest.mark.parametrize(("detector", "cause"), [
     (Own(seen(), answers=1), "answered for 1"),
     (Own(seen(), answers=999), "answered for more"),
-    (Own(seen([[10, 10, 200, 150]])), "frame 0: a box has the corner 200"),
+    (Own(seen([[10, 10, 200, 150]])), "frame 0: a box has the corner 10"),
     (Own(seen([[0.4, 0.1, 0.1, 0.5]])), "corners swapped"),
     (Own(seen(scores=(90.0,))), "a score is 90"),
     (Own(seen(scores=(-0.1,))), "a score is -0.1"),
@@ -57,6 +58,8 @@ def traced(detector):
     (Own(seen(), size=0), "size 0"),
     (Own(seen(), name=None), "name of a Own is None"),
     (Own, "class Own is not a detector yet"),
+    (Own(seen([[-1.5, 0.1, 1.95, 0.5]])), "the corner -1.5"),
+    (Own(seen(outlines=(np.zeros((3, 2)),))), "ring of an outline"),
     (5, "it has no detect and no input_size"),
 ])  # fmt: skip
 def test_what_cannot_be_followed_is_refused_with_its_cause(detector, cause):
@@ -65,6 +68,7 @@ def test_what_cannot_be_followed_is_refused_with_its_cause(detector, cause):
 
 
 @pytest.mark.parametrize(("found", "count"), [
+    (seen(scores=(1.00001,)), 1), (seen([[0.500001, 0.1, 0.5, 0.9]]), 0),
     (seen(), 1), (seen([[-0.2, 0.1, 0.4, 1.1]]), 1), (seen(tuple(BOX)), 1),
     (seen(np.zeros((0, 4)), (), ()), 0), (seen([], (), ()), 0),
 ])  # fmt: skip
@@ -78,11 +82,24 @@ def test_what_can_be_followed_is(found, count, tmp_path):
     assert len(load(tmp_path / "own.macd").tracks) == count
 
 
+def test_who_forgets_to_yield_and_who_gives_tensors_are_told():
+    class Nothing(Own):
+        def detect(self, frames, options):
+            return None
+
+    with pytest.raises(DetectorError, match="detect of mine gave a NoneType"):
+        traced(Nothing(seen()))
+    boxes = torch.tensor(BOX, requires_grad=True)
+    found = Own(lambda: Detections(boxes, np.array([0.9]), ("cup",)))
+    with pytest.raises(DetectorError, match="requires grad"):
+        traced(found)
+
+
 def test_what_could_not_be_loaded_again_is_not_saved_over_what_could(tmp_path):
     file, trace = tmp_path / "kept.macd", traced(Own(seen()))
     macd.save(trace, file)
     before = file.read_bytes()
     wrong = replace(trace, tracks=(replace(trace.tracks[0], confidence=90.0),))
-    with pytest.raises(TraceError, match=r"no file can hold: .*confidence is 90"):
+    with pytest.raises(TraceError, match=r"cannot be a file: .*confidence is 90"):
         macd.save(wrong, file)
     assert file.read_bytes() == before
