@@ -27,9 +27,8 @@ DATA = HERE.parent / "core" / "data"
 VIEWERS = {
     "measured": DATA / "release-0.2.0.macd",
     "levels": assets() / "examples" / "levels.macd",
-    "frames": assets() / "examples" / "frames.macd",
 }
-"""Name → trace: with evidence and changes by hand; ten steps; frame masks and three methods."""
+"""Name → trace: with evidence and changes by hand, and of ten steps."""
 CHAPTERS = tuple(sorted(f.stem for f in (COURSE / "chapters" / "en").glob("*.toml")))
 KEYS = "ArrowRight j m c x b s v l [ ] p 1 2 k ArrowLeft u r Escape ?".split()
 MOST = 400

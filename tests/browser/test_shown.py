@@ -19,7 +19,7 @@ def held(name, lines):
     ])  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sampled(VIEWERS, ["measured", "levels"]))
+@pytest.mark.parametrize("name", VIEWERS)
 def test_the_viewer_shows_what_it_showed(new_tab, name):
     held(name, viewer(new_tab(folds="", **WINDOW), name))
 
