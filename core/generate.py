@@ -259,9 +259,9 @@ def _check_prompt(lm: LocalLM, input_ids: Any, question: str, beams: int) -> Non
 
 def _own_prompts(lm: LocalLM, question: str) -> Iterator[list[int]]:
     """Tokens of the question's prompt about a video, and about a picture where that is another."""
-    from macd_studio.core.backbones.contract import SIDE, drawn_clip
+    from macd_studio.core.backbones.contract import SIDE, tiled_clip
 
-    clip = drawn_clip((SIDE, SIDE))
+    clip = tiled_clip((SIDE, SIDE))
     yield lm.encode(clip, question).input_ids[0].tolist()
     try:
         of_pictures = lm.reading(True)

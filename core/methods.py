@@ -281,9 +281,9 @@ def find_methods(names: Iterable[str]) -> list[Method]:
     return list({m.name: m for m in map(find_method, requested)}.values())
 
 
-def stands_without_masks(name: str) -> bool:
-    """Whether an answer stays as it is when masks change, by the name of its method."""
+def depends_on_masks(name: str) -> bool:
+    """Whether the answer of the method of this name changes with the masks; True if unknown."""
     try:
-        return not find_method(name).needs_objects
+        return find_method(name).needs_objects
     except OptionError:  # of a decoder that is not known here
-        return False
+        return True

@@ -22,7 +22,7 @@ from macd_studio.core.evidence.kinds import KINDS
 from macd_studio.core.figures.style import COLOURS
 from macd_studio.core.masking.masks import REACH
 from macd_studio.core.media.webp import picture_uri
-from macd_studio.core.methods import clamped_share, find_method, in_8_bits, stands_without_masks
+from macd_studio.core.methods import clamped_share, depends_on_masks, find_method, in_8_bits
 from macd_studio.core.objects.registry import named
 from macd_studio.core.objects.truth import OUTSIDE, is_right
 from macd_studio.core.records import CAPABILITIES
@@ -402,7 +402,7 @@ def _answer(
         "title": in_8_bits(title_of(answer.method), clamped_share(answer)),
         "locks": answer.rule in CUT_BY_VIDEO,
         "moves": answer.rule not in RULES or RULES[answer.rule].moves_with_views,
-        "of_masks": not stands_without_masks(answer.method),
+        "depends_on_masks": depends_on_masks(answer.method),
         "least_beta": 0.0 if trace is None else least_beta(trace, answer),
         "tokens": [
             as_row(t, True)

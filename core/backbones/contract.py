@@ -521,7 +521,7 @@ def check_layers(lm: HfVideoLM, progress: Progress | None = None) -> Contract:
     return Contract(tuple(checks))
 
 
-def drawn_clip(size: tuple[int, int]) -> Clip:
+def tiled_clip(size: tuple[int, int]) -> Clip:
     """Two frames of `drawn` as a clip."""
     frames = drawn(2, size)
     return Clip(frames.pixels, frames.times, frames.pixels, frames.times, "", "", 1.0, size)
@@ -533,7 +533,7 @@ def _layout(lm: HfVideoLM) -> Check:
     for size in SIZES:
         shown = f"{size[0]}×{size[1]}"
         try:
-            encoded = lm.encode(drawn_clip(size), QUESTION, fit="native")
+            encoded = lm.encode(tiled_clip(size), QUESTION, fit="native")
         except OptionError as error:  # as for a clip of this size, which is refused then
             found.append(f"{shown} not read: {error.cause[:60]}")
             continue
@@ -563,7 +563,7 @@ class _Layers:
     def __init__(self, lm: HfVideoLM) -> None:
         self.lm = lm
         _, self.tolerance = _precision(lm)
-        self.encoded: Encoded = lm.encode(drawn_clip(SIZES[0]), QUESTION, fit="native")
+        self.encoded: Encoded = lm.encode(tiled_clip(SIZES[0]), QUESTION, fit="native")
         self.start = lm.prefill(self.encoded, self.encoded.video)
         self.last = int(self.encoded.input_ids[0, -1])
 

@@ -273,7 +273,7 @@ def edited(args: argparse.Namespace) -> Trace:
     if args.controls:
         bench.measure_controls()
     if gone := [name for name in trace.answers if name not in bench.trace.answers]:
-        tell(f"  edit    left out, as they stood on the former masks: {', '.join(gone)}")
+        tell(f"  edit    left out, as the changes affect them: {', '.join(gone)}")
     return bench.trace
 
 

@@ -27,7 +27,7 @@ ROUNDING = 1e-4
 
 def check_own(detector: Any) -> None:
     """Raises DetectorError for an object that cannot be used as a `Detector`; asks it nothing."""
-    kind = f"a {type(detector).__name__}"
+    kind = f"an object of {type(detector).__name__}"
     if isinstance(detector, type):
         raise DetectorError(
             f"the class {detector.__name__} is not a detector yet",
@@ -58,9 +58,9 @@ def size_seen(detector: Detector, frames: Pixels, options: DetectOptions) -> int
 
 
 def checked(detector: Detector, found: Any, frames: int) -> Iterator[Detections]:
-    """What it found, frame by frame. Raises DetectorError for what cannot be its detections.
+    """What a detector found, one Detections for each of `frames` frames, clipped to the frame.
 
-    Boxes are clipped to the frame.
+    found: what its `detect` gave. Raises DetectorError for what cannot be its detections.
     """
     if not isinstance(found, Iterable):
         raise DetectorError(
@@ -72,7 +72,7 @@ def checked(detector: Detector, found: Any, frames: int) -> Iterator[Detections]
         if at == frames:
             break
         try:
-            yield _read(one)
+            read = _read(one)
         except (OptionError, ValueError, TypeError, RuntimeError) as error:
             cause, remedy = (
                 (error.cause, error.remedy)
@@ -83,6 +83,7 @@ def checked(detector: Detector, found: Any, frames: int) -> Iterator[Detections]
                 )
             )
             raise DetectorError(f"{detector.name}, frame {at}: {cause}", remedy) from None
+        yield read
     if at + 1 != frames:
         told = "more" if at == frames else str(at + 1)
         raise DetectorError(

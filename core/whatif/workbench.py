@@ -17,7 +17,7 @@ from macd_studio.core.backbones.base import Encoded, Reader
 from macd_studio.core.errors import OptionError
 from macd_studio.core.masking.ascent import BasePrefill
 from macd_studio.core.measurements import RANDOM_MASKS
-from macd_studio.core.methods import masked_answer, stands_without_masks
+from macd_studio.core.methods import depends_on_masks, masked_answer
 from macd_studio.core.objects.edits import MAX_EDITS
 from macd_studio.core.objects.segment import Segmenter, follow, load_segmenter
 from macd_studio.core.options import RunOptions
@@ -99,7 +99,7 @@ class Workbench:
 
         A new name costs nothing, a level one prefill and the decoding, anything that moves a mask
         the ascent too, or the measured effects of a model without gradient. Answers of other
-        methods that stood on the former masks are dropped. A level that is so already changes
+        methods that depend on the masks are dropped. A level that is so already changes
         nothing: the last event's message says so.
         """
         if (same := self._is_so_already(edit)) is not None:
@@ -183,7 +183,7 @@ class Workbench:
         options = self.options
         steps: list[AscentStep] = []
         kept = {
-            n: a for n, a in trace.answers.items() if n == name or stands_without_masks(n)
+            n: a for n, a in trace.answers.items() if n == name or not depends_on_masks(n)
         }  # in their order
         events = macd_events(
             self.context,

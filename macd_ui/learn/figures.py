@@ -143,7 +143,7 @@ def paired(report: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
 
 def table_rows() -> list[dict[str, Any]]:
     """The rows a reader judges, with the doctor's verdict: 0 impossible, 1 no better than
-    answering yes every time, 2 neither, and how many answers of its example are no yes and no no.
+    answering yes every time, 2 neither, and how many answers of its example are neither.
     """
     from macd_studio.evals.paper.doctor import audit_metrics
     from macd_studio.evals.paper.published import FOLDER, read_table

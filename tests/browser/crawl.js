@@ -81,7 +81,7 @@
   }
   const context = CanvasRenderingContext2D.prototype;
   const wide = (text) => ({ width: 6 * text.length }); // the machine's fonts differ
-  for (const [name, { value, set, get }] of Object.entries(Object.getOwnPropertyDescriptors(context))) {
+  for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(context))) {
     if (name === "measureText") context[name] = wide;
     else if (typeof value === "function" && !/^(get|create|is)/.test(name)) {
       context[name] = function (...given) {
@@ -89,8 +89,6 @@
         drawn.add(`${name} ${given.map(short).join(" ")}${ink}`);
         return value.apply(this, given);
       };
-    } else if (set) {
-      Object.defineProperty(context, name, { get, set(v) { set.call(this, v); } });
     }
   }
 
@@ -152,8 +150,8 @@
     const Kind = type.startsWith("pointer") ? PointerEvent : /^(mouse|click)/.test(type) ? MouseEvent : Event;
     e.dispatchEvent(new Kind(type, at(e, share)));
   };
-  /** What a reader can do to an element: name → deed. */
-  function deeds(e) {
+  /** What a reader can do to an element: name → action. */
+  function actionsOf(e) {
     const types = listens.get(e) ?? new Set(), can = {};
     const opens = e.localName !== "summary" || !e.parentElement.open; // what is shut shows nothing
     if (opens && (e.matches("button, summary, [role=button], [role=option], [role=tab]") || types.has("click"))) {
@@ -195,12 +193,12 @@
   /** Of elements that are alike these are used: the first two. */
   const ALIKE = 2;
 
-  /** The next deed that was not done yet, by its name; null: none. */
+  /** The next action that was not done yet, by its name; null: none. */
   function next(root, done) {
     const seen = new Map();
     for (const e of visible(root)) {
       if (e.disabled) continue;
-      const can = Object.entries(deeds(e));
+      const can = Object.entries(actionsOf(e));
       if (!can.length) continue;
       const label = (e.dataset.view ?? e.getAttribute("aria-label") ?? e.textContent).trim();
       const kind = `${e.localName}.${[...e.classList].filter((c) => !/now|chosen|lit|on$|open|active|not-yet|away|touched|flips|more|less|spot/.test(c)).join(".")} in ${e.closest("[data-part]")?.dataset.part ?? ""}`;
@@ -208,8 +206,8 @@
       const nth = seen.get(named) ?? 0;
       seen.set(named, nth + 1);
       if (nth >= ALIKE) continue;
-      for (const [deed, run] of can) {
-        const name = `${named} ${nth + 1}: ${deed}`;
+      for (const [action, run] of can) {
+        const name = `${named} ${nth + 1}: ${action}`;
         if (!done.has(name)) return { name, run };
       }
     }
@@ -218,7 +216,7 @@
 
   /**
    * @param {string} selector of the root @param {{ most: number, keys: string[], without: string, sent: string }} how
-   * @returns {Promise<[string, string[]][]>} each deed with all lines after it
+   * @returns {Promise<[string, string[]][]>} each action with all lines after it
    */
   window.crawl = async (selector, { most, keys, sent, ...how }) => {
     without = how.without || without;
@@ -236,11 +234,11 @@
     };
     await note("at first");
     for (let n = 0; n < most; n++) {
-      const deed = next(root, done);
-      if (!deed) break;
-      done.add(deed.name);
-      deed.run();
-      await note(deed.name);
+      const action = next(root, done);
+      if (!action) break;
+      done.add(action.name);
+      action.run();
+      await note(action.name);
     }
     for (const key of keys) {
       root.firstElementChild.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));

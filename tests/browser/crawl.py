@@ -41,7 +41,7 @@ WINDOW = {
 
 
 def differences(told: list[tuple[str, list[str]]]) -> list[str]:
-    """What each deed brought, and how many lines it took away, under its name."""
+    """What each action brought, and how many lines it took away, under its name."""
     found, before = [], Counter()
     for name, lines in told:
         now = Counter(lines)

@@ -201,3 +201,9 @@ def test_what_a_step_speaks_of_is_open_to_who_comes_first(new_tab, course):
     lock(page, course, "04-lean")
     page.locator(".mv-spot .mv-object, .mv-object.mv-spot").first.click()
     page.locator(".ln-finished").first.wait_for()
+    kept = "localStorage.getItem('macd-open')"
+    assert not page.evaluate(kept)  # the page of a run stays as its reader has left it
+    why = page.locator(".mv-fold-why > summary").first
+    why.click()
+    why.click()
+    page.wait_for_function(f"{kept} === 'why'")

@@ -173,7 +173,7 @@ def test_a_gradient_of_zero_looks_unlike_a_small_one(bare):
     said = bare.evaluate(
         f"[0, 1e-9, -2].map((g) => ({bundle(JS / 'text.js')}).gradientText(g, false))"
     )
-    assert said == ["∂L/∂r = 0 exactly: stays at r0", "∂L/∂r +1.0e−9", "∂L/∂r −2.000"]
+    assert said == ["∂L/∂r = 0 exactly: does not move it", "∂L/∂r +1.0e−9", "∂L/∂r −2.000"]
 
 
 def unfold(page, *panels):

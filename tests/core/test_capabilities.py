@@ -8,7 +8,7 @@ import macd_studio as macd
 from macd_studio.core.backbones.contract import adapt_model, reads_times
 from macd_studio.core.errors import NotApplicable
 from macd_studio.core.evidence.kinds import KINDS
-from macd_studio.core.methods import METHODS, stands_without_masks
+from macd_studio.core.methods import METHODS, depends_on_masks
 from macd_studio.core.records import CAPABILITIES
 from macd_studio.core.report.summary import as_text
 from macd_studio.core.views.table import VIEWS, find_view
@@ -86,7 +86,7 @@ def test_its_evidence_is_measured_and_its_masks_are_not_trained_again(blind, tmp
     list(bench.change(read_edit({"kind": "drop", "track": 1}, again)))  # levels are measured anew
     left = set(bench.trace.answers) - {"baseline", "macd-measured"}
     assert left
-    assert all(map(stands_without_masks, left))
+    assert not any(map(depends_on_masks, left))
     assert bench.trace.counterfactual.level.shape == (1,)
     assert unavailable(again).keys() == {"gradient", "change"}
     shown = payload(again)["trace"]

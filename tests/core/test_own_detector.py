@@ -56,7 +56,7 @@ def traced(detector):
     (Own(dict), "a dict came in place of Detections"),
     (Own(seen(), size=(640, 640)), "size a list"),
     (Own(seen(), size=0), "size 0"),
-    (Own(seen(), name=None), "name of a Own is None"),
+    (Own(seen(), name=None), "name of an object of Own is None"),
     (Own, "class Own is not a detector yet"),
     (Own(seen([[-1.5, 0.1, 1.95, 0.5]])), "the corner -1.5"),
     (Own(seen(outlines=(np.zeros((3, 2)),))), "ring of an outline"),

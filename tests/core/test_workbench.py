@@ -115,7 +115,7 @@ def decode_messages(trace, name="macd"):
     ]
 
 
-def test_answers_that_stand_on_no_masks_stay_where_they_are(trace):
+def test_answers_that_do_not_depend_on_masks_stay_where_they_are(trace):
     base = trace.answers["baseline"]
     made = {n: replace(base, method=n) for n in ("vcd", "mask-all", "macd+code", "somebody's")}
     answers = {"baseline": base, **made, "macd": trace.answers["macd"]}

@@ -7,6 +7,9 @@ import { el } from "./dom.js";
 
 const KEY = "macd-open"; // names of the parts that are open
 
+/** Parts that were opened for now, which is not remembered. @type {WeakSet<Element>} */
+const opened = new WeakSet();
+
 /** @returns {Set<string>} */
 function remembered() {
   try {
@@ -24,6 +27,7 @@ function remembered() {
 export function fold(name, title, ...children) {
   const root = el("details", { class: `mv-fold mv-fold-${name}`, open: remembered().has(name), on: {
     toggle: () => {
+      if (opened.delete(root)) return;
       const open = remembered();
       if (root.open) open.add(name);
       else open.delete(name);
@@ -37,7 +41,13 @@ export function fold(name, title, ...children) {
   return root;
 }
 
-/** Unfolds everything that an element stands in. @param {Element | null | undefined} element */
-export function unfold(element) {
-  for (let at = element?.closest("details"); at; at = at.parentElement?.closest("details")) at.open = true;
+/**
+ * Unfolds everything that an element stands in.
+ * @param {Element | null | undefined} element @param {boolean} kept whether it is remembered, as if the reader had done it
+ */
+export function unfold(element, kept = true) {
+  for (let at = element?.closest("details"); at; at = at.parentElement?.closest("details")) {
+    if (!kept && !at.open) opened.add(at);
+    at.open = true;
+  }
 }

@@ -34,7 +34,7 @@ export function gradientText(gradient, approximate, measured = false) {
   if (gradient === null || gradient === undefined) return "";
   const sign = `${approximate ? "≈ " : ""}∂L/∂r`;
   if (measured && gradient === 0) return `${sign} undecided: below the noise, so it stays at r0`;
-  return gradient === 0 ? `${sign} = 0 exactly: stays at r0` : `${sign} ${signed(gradient, 3)}`;
+  return gradient === 0 ? `${sign} = 0 exactly: does not move it` : `${sign} ${signed(gradient, 3)}`;
 }
 
 /** @param {number} p */

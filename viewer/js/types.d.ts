@@ -256,8 +256,8 @@ export interface Answer extends Stored.Answer {
   locks: boolean;
   /** Whether its rule's weights follow from the views' values, beyond the cut. */
   moves: boolean;
-  /** Whether it follows from masks, so that a change of those leaves it out. */
-  of_masks: boolean;
+  /** Whether it changes with the masks, so that a change by hand leaves it out. */
+  depends_on_masks: boolean;
   /** The least β for which every token that passes is known; 0 where all are. */
   least_beta: number;
   second_views: ShownView[];

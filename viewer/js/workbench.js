@@ -219,7 +219,7 @@ export class Bench {
     };
     const shown = { view: { kind: "masks", level: final.level, frame_level: final.frame_level, swept: trace.mask.swept, frame_mask: trace.mask.frame_mask }, shown: this.pictures(view.mask) };
     const made = { ...answer, ...constantOf(answer, baseline), second_views: [shown], ms, total_ms: ms };
-    const kept = Object.entries(trace.answers).filter(([name, one]) => name === "macd" || !one.of_masks);
+    const kept = Object.entries(trace.answers).filter(([name, one]) => name === "macd" || !one.depends_on_masks);
     return { ...trace, final: ended, comparable: false, answers: Object.fromEntries(kept.map(([name, one]) => [name, name === "macd" ? made : one])) };
   }
 

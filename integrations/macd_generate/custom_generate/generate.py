@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 try:  # inside try: transformers would name the module, under which no package can be installed
-    from macd_studio.core.backbones.local import LocalLM
     from macd_studio.core.errors import OptionError
     from macd_studio.core.generate import decoder
     from macd_studio.core.options import RunOptions, options_from
@@ -46,13 +45,10 @@ def generate(
             f"generate was not given {', '.join(missing)}",
             "Pass processor=, video= (a file or a Clip) and question= beside custom_generate=",
         )
-    wrapped = processor if isinstance(processor, LocalLM) else None
-    if wrapped is not None and wrapped.model is not model:
-        raise OptionError("processor wraps another model", "Call generate of the model it wraps")
     chosen = options if isinstance(options, RunOptions) else options_from(options or {})
     with torch.enable_grad():  # `generate` has switched gradients off; an unknown family is checked
         answer = decoder(
-            wrapped or model, processor, video, str(question), method=method, lazy=lazy,
+            model, processor, video, str(question), method=method, lazy=lazy,
             detector=detector, options=chosen, on_trace=on_trace,
         )  # fmt: skip
     # not model.generate: where a repository holds this folder, that is this function

@@ -54,7 +54,7 @@ export function live(place) {
   for (const spot of all(viewer.root, ".mv-spot")) spot.classList.remove("mv-spot");
   if (step.light) for (const spot of all(viewer.root, course.lights[step.light])) {
     spot.classList.add("mv-spot");
-    unfold(spot); // the text speaks of what is seen there
+    unfold(spot, false); // the text speaks of what is seen there
   }
   const { debug, question } = course.parts[step.view];
   // a chapter may hold two viewers, whose regions must be told apart, also where both are asked the same
